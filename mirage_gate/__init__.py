@@ -1,0 +1,5 @@
+"""mirage-gate: a read-only gate for Mirage Persistent Kernel megakernels."""
+
+from __future__ import annotations
+
+__version__ = "0.1.0"

@@ -1,0 +1,95 @@
+"""What the gate says: findings, and the places they point at.
+
+A rule yields :class:`Finding`; every report is a function of findings. A place in the
+graph is a JSON pointer until the engine turns all pointers wanted into lines in one scan
+(:mod:`mirage_gate.artifacts.positions`): most graphs have no findings, and none pays for
+positions nobody asks for.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class Severity(str, Enum):
+    """How much a finding weighs: SARIF's own three words."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+    @property
+    def weight(self) -> int:
+        """0 for a note, 1 for a warning, 2 for an error."""
+        return ("note", "warning", "error").index(self.value)
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class Location(msgspec.Struct, frozen=True):
+    """A span of one file. Lines and columns are 1-based, columns count characters.
+
+    ``line`` 0 means: not placed yet, ``pointer`` says where. ``end_column`` is one past
+    the last character, as in SARIF. ``note`` says what stands there, for a related
+    location or a step of a trace.
+    """
+
+    path: str
+    line: int = 0
+    column: int = 1
+    end_line: int = 0
+    end_column: int = 0
+    pointer: str = ""
+    note: str = ""
+
+    @property
+    def placed(self) -> bool:
+        return self.line > 0
+
+    def saying(self, note: str) -> Location:
+        """The same place with another note."""
+        return msgspec.structs.replace(self, note=note)
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One thing a rule proved of one rank.
+
+    ``message`` says what and why in one line, ``hint`` how to fix it. ``related`` are the
+    other places a reader needs; ``trace`` is a chain of steps in order, where only a chain
+    explains it. ``tensor`` is the declared name it is about, empty where there is none.
+    """
+
+    rule: str
+    severity: Severity
+    message: str
+    location: Location
+    hint: str = ""
+    related: tuple[Location, ...] = ()
+    trace: tuple[Location, ...] = ()
+    tensor: str = ""
+    rank: int = 0
+
+    def sort_key(self) -> tuple[int, str, str, int, int, str, int]:
+        """Most severe first, then by rule and place: the order of every report."""
+        at = self.location
+        return (
+            -self.severity.weight,
+            self.rule,
+            at.path,
+            at.line,
+            at.column,
+            self.message,
+            self.rank,
+        )
+
+
+def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Sort findings the way every report shows them."""
+    return tuple(sorted(findings, key=Finding.sort_key))

@@ -1,0 +1,81 @@
+"""The result of an audit: what was looked at, what was counted, what was found."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from mirage_gate.findings import Finding, Location, Severity
+
+FailOn = Literal["error", "warning", "note", "never"]
+
+
+class Coverage(msgspec.Struct, frozen=True):
+    """How one declared tensor is wired on one rank.
+
+    ``input_refs`` and ``output_refs`` count every entry of a task's ``inputs`` and
+    ``outputs`` that carries the tensor. ``consumers`` counts the tasks that really read it
+    (the slot is one that is read, and the dispatch body names it), ``producers`` those
+    that really write it; ``consumer_task_types`` are the consumers' codes, sorted.
+    """
+
+    tensor: str
+    kind: str
+    nbytes: int | None
+    location: Location
+    critical: bool
+    input_refs: int
+    output_refs: int
+    consumers: int
+    producers: int
+    consumer_task_types: tuple[int, ...]
+    producer_task_types: tuple[int, ...]
+
+
+class RankReport(msgspec.Struct, frozen=True):
+    """One rank's pair of files, and whether the audit of it ran to its end.
+
+    ``cuda_path`` or ``graph_path`` is empty where that half is missing. ``failure`` says in
+    a sentence why a rank could not be audited; it is empty exactly when ``audited``.
+    """
+
+    rank: int
+    cuda_path: str
+    graph_path: str
+    audited: bool
+    failure: str = ""
+    tasks: int = 0
+    events: int = 0
+    tensors: int = 0
+    coverage: tuple[Coverage, ...] = ()
+
+
+class Report(msgspec.Struct, frozen=True):
+    """Everything one run has to say. Findings are sorted, most severe first."""
+
+    ranks: tuple[RankReport, ...]
+    findings: tuple[Finding, ...]
+    seconds: float = 0.0
+
+    def count(self, severity: Severity) -> int:
+        """How many findings have exactly this severity."""
+        return sum(finding.severity is severity for finding in self.findings)
+
+    @property
+    def failed_ranks(self) -> tuple[RankReport, ...]:
+        return tuple(rank for rank in self.ranks if not rank.audited)
+
+    def exit_status(self, fail_on: FailOn = "error") -> int:
+        """0 passed; 1 findings at or above ``fail_on``, or a rank that was not audited.
+
+        2 when nothing was audited at all.
+        """
+        if not any(rank.audited for rank in self.ranks):
+            return 2
+        if self.failed_ranks:
+            return 1
+        if fail_on == "never":
+            return 0
+        bar = Severity(fail_on).weight
+        return int(any(finding.severity.weight >= bar for finding in self.findings))
