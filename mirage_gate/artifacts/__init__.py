@@ -1,0 +1,1 @@
+"""Reading: the files as they are, into plain data. Nothing here judges."""

@@ -1,0 +1,76 @@
+"""Reading a file whole, safely, and turning offsets into lines."""
+
+from __future__ import annotations
+
+import os
+import stat
+from bisect import bisect_right
+from functools import cached_property
+
+from mirage_gate.findings import Location
+
+
+class Unreadable(Exception):
+    """A file that cannot be taken in. ``location`` is where; the message says why."""
+
+    def __init__(self, message: str, location: Location) -> None:
+        super().__init__(message)
+        self.location = location
+
+
+def read(path: str) -> bytes:
+    """Read a regular file whole.
+
+    Raises :class:`Unreadable` for anything else: a folder or a device that happens to have
+    an artifact's name, a pipe that would block for ever, a file that may not be read.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        with open(descriptor, "rb", buffering=0) as file:  # noqa: PTH123 - a descriptor
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise Unreadable("is not a regular file", Location(path, 1))
+            return file.readall()
+    except (OSError, ValueError, MemoryError) as error:
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        raise Unreadable(f"cannot be read: {reason}", Location(path, 1)) from error
+
+
+class Text:
+    r"""A decoded file: characters, and where each stands.
+
+    Bytes that are not UTF-8 become U+FFFD, one character each run that Python replaces; a
+    byte order mark is dropped and does not count as a column. Lines end at ``\n`` alone, so
+    CRLF files have the line numbers their editors show.
+    """
+
+    def __init__(self, path: str, text: str) -> None:
+        self.path = path
+        self.text = text.removeprefix("\ufeff")
+
+    @classmethod
+    def of(cls, path: str, data: bytes) -> Text:
+        """Decode a file's bytes."""
+        return cls(path, data.decode("utf-8", errors="replace"))
+
+    @cached_property
+    def _line_starts(self) -> list[int]:
+        starts = [0]
+        find = self.text.find
+        at = find("\n")
+        while at >= 0:
+            starts.append(at + 1)
+            at = find("\n", at + 1)
+        return starts
+
+    def location(self, start: int, end: int, note: str = "") -> Location:
+        """Place the characters ``start`` to ``end`` (exclusive)."""
+        first = bisect_right(self._line_starts, start) - 1
+        last = bisect_right(self._line_starts, end) - 1
+        return Location(
+            self.path,
+            line=first + 1,
+            column=start - self._line_starts[first] + 1,
+            end_line=last + 1,
+            end_column=end - self._line_starts[last] + 1,
+            note=note,
+        )
