@@ -1,0 +1,94 @@
+"""Deriving: what follows from the two files of a rank, judging nothing.
+
+:class:`RankFacts` is what a rule reads. Each analysis is a module of this package and a
+cached property here, so a run pays for those facts only that an enabled rule asks for.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mirage_gate.facts.critical import Critical
+from mirage_gate.facts.task_types import TaskType, built_in
+from mirage_gate.findings import Location
+
+if TYPE_CHECKING:
+    from mirage_gate.artifacts.cuda import CudaSource, Declaration
+    from mirage_gate.artifacts.graph import Graph
+    from mirage_gate.facts.layers import Layers
+    from mirage_gate.facts.wiring import Wiring
+
+
+class Options(msgspec.Struct, frozen=True):
+    """What a user may set that changes facts rather than verdicts.
+
+    ``task_types`` are all known types by code: the built-in ones and the user's.
+    """
+
+    critical: Critical = msgspec.field(default_factory=Critical)
+    task_types: dict[int, TaskType] = msgspec.field(default_factory=built_in)
+    workers: int = 0
+
+
+class RankFacts:
+    """The facts of one rank."""
+
+    def __init__(
+        self,
+        rank: int,
+        cuda: CudaSource,
+        graph: Graph,
+        graph_path: str,
+        options: Options,
+        absent_fields: dict[str, tuple[int, int]] | None = None,
+    ) -> None:
+        """``absent_fields``: loader field to (first task that lacks it, how many do)."""
+        self.absent_fields = absent_fields or {}
+        self.rank = rank
+        self.cuda = cuda
+        self.graph = graph
+        self.graph_path = graph_path
+        self.options = options
+
+    @cached_property
+    def declared(self) -> dict[str, Declaration]:
+        """Every declared name's first declaration, in the order of the text."""
+        declared: dict[str, Declaration] = {}
+        for declaration in self.cuda.declarations:
+            declared.setdefault(declaration.name, declaration)
+        return declared
+
+    @cached_property
+    def wiring(self) -> Wiring:
+        """Who references which tensor, and how."""
+        from mirage_gate.facts.wiring import Wiring
+
+        return Wiring(self)
+
+    @cached_property
+    def layers(self) -> Layers:
+        """Which layer each group of tasks belongs to."""
+        from mirage_gate.facts.layers import Layers
+
+        return Layers(self)
+
+    def task_type(self, code: int) -> TaskType:
+        """Give the facts of a type; an unknown one reads its inputs and writes its outputs."""
+        return self.options.task_types.get(code) or TaskType(code, f"task type {code}")
+
+    def knows(self, code: int) -> bool:
+        """Whether the type is in the table, the config or the runtime header."""
+        return code in self.options.task_types
+
+    def is_critical(self, declaration: Declaration) -> bool:
+        """Whether losing this tensor means a feature the model cannot do without."""
+        return self.options.critical.matches(declaration.name, declaration.kind)
+
+    def in_graph(self, *parts: str | int, note: str = "") -> Location:
+        """Point into the graph; the line is found later, and only if it is needed."""
+        from mirage_gate.artifacts.positions import pointer_text
+
+        return Location(self.graph_path, pointer=pointer_text(parts), note=note)
