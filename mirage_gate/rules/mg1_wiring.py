@@ -1,0 +1,402 @@
+"""MG1: is every declared tensor wired to a task, and every wired tensor declared?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from mirage_gate.artifacts.cuda import SENTINEL, Declaration
+from mirage_gate.facts.wiring import Group, tasks_in
+from mirage_gate.findings import Finding, Location, Severity
+from mirage_gate.rules.base import rule
+
+if TYPE_CHECKING:
+    from mirage_gate.facts import RankFacts
+
+_LOADED = frozenset({"host", "shuffled"})
+_BUFFER = frozenset({"scratch", "symmetric"})
+
+
+def _unreferenced(facts: RankFacts, name: str) -> bool:
+    return not facts.wiring.of(name)
+
+
+def _storage(declaration: Declaration) -> tuple[Location, ...]:
+    """Point at the storage statement, where there is one."""
+    if declaration.storage is None:
+        return ()
+    return (declaration.storage.saying(f"storage of {declaration.name}"),)
+
+
+def _size(declaration: Declaration) -> str:
+    return "" if declaration.nbytes is None else f" ({declaration.nbytes} bytes)"
+
+
+@rule(
+    "MG101",
+    "unwired-critical-tensor",
+    Severity.ERROR,
+    "A critical tensor is declared and no task reads it.",
+    why="""
+        The rotary tables carry the positions. When no task reads them, attention knows no
+        order of tokens: the kernel compiles, exits 0, every numerics test of a kernel
+        passes, because each kernel is right, and the model babbles. The task that was
+        never emitted has no test.
+    """,
+    example="""
+        `all_tensors["rope_cos"] = rope_cos;` stands in the `.cu`, and no task of the graph
+        has `rope_cos` among its inputs.
+    """,
+    fix="""
+        Pass the table to the operator that needs it in the Python builder (the attention
+        layer's cos/sin arguments, or the layer that applies RoPE), emit again and check
+        that `consumer_task_types` names that operator.
+    """,
+    limits="""
+        Names decide what is critical: the built-in list and patterns, or `--critical`. A
+        table that is deliberately unused should not be attached. A slot that the dispatch
+        body ignores does not count as a reader; that case is MG107's.
+    """,
+)
+def unwired_critical_tensor(facts: RankFacts) -> Iterator[Finding]:
+    for name, declaration in facts.declared.items():
+        if not facts.is_critical(declaration) or facts.wiring.input_refs(name):
+            continue
+        if facts.wiring.consumers(name):
+            continue
+        yield Finding(
+            rule="MG101",
+            severity=Severity.ERROR,
+            message=f"critical tensor {name} is declared and no task reads it (input_refs=0)",
+            location=declaration.location,
+            hint=f"wire {name} to the layer that needs it in the builder, then emit again",
+            related=_storage(declaration),
+            tensor=name,
+            rank=facts.rank,
+        )
+
+
+@rule(
+    "MG102",
+    "unwired-loaded-tensor",
+    Severity.ERROR,
+    "A host or shuffled tensor is loaded, and no task reads or writes it.",
+    why="""
+        The builder attached a weight, cache or table and then wired it to nothing. In
+        correct graphs every host or shuffled tensor is referenced by a task, whatever its
+        name, so this needs no list of names.
+    """,
+    example="""
+        `layer_3_q_norm` is attached from the model's weights and the attention layer was
+        built without it: queries are not normalised in layer 3.
+    """,
+    fix="""
+        Pass the tensor to the operator it belongs to. If the model really does not use it,
+        do not attach it: it costs memory on every rank.
+    """,
+)
+def unwired_loaded_tensor(facts: RankFacts) -> Iterator[Finding]:
+    for name, declaration in facts.declared.items():
+        if declaration.kind not in _LOADED or facts.is_critical(declaration):
+            continue
+        if _unreferenced(facts, name):
+            yield Finding(
+                rule="MG102",
+                severity=Severity.ERROR,
+                message=(
+                    f"{declaration.kind} tensor {name} is loaded and no task reads or writes it "
+                    "(input_refs=0, output_refs=0)"
+                ),
+                location=declaration.location,
+                hint=f"pass {name} to the operator it belongs to, or do not attach it",
+                related=_storage(declaration),
+                tensor=name,
+                rank=facts.rank,
+            )
+
+
+@rule(
+    "MG103",
+    "unused-buffer",
+    Severity.NOTE,
+    "A scratch or symmetric buffer is allocated and no task references it.",
+    why="""
+        Builders allocate some buffers for every configuration, so an unused one is normal.
+        It costs device memory, and now and then it is the trace of an operator that was
+        meant to be there.
+    """,
+    example="`all_reduce_buf` is allocated in a run on one GPU.",
+    fix="Allocate the buffer only where it is used, or leave it.",
+)
+def unused_buffer(facts: RankFacts) -> Iterator[Finding]:
+    for name, declaration in facts.declared.items():
+        if declaration.kind not in (*_BUFFER, "unknown") or not _unreferenced(facts, name):
+            continue
+        if facts.is_critical(declaration):
+            continue  # MG101 says it
+        kind = "tensor of unknown storage" if declaration.kind == "unknown" else declaration.kind
+        yield Finding(
+            rule="MG103",
+            severity=Severity.NOTE,
+            message=f"{kind} {name}{_size(declaration)} is allocated and no task references it",
+            location=declaration.location,
+            hint="allocate it only where it is used",
+            tensor=name,
+            rank=facts.rank,
+        )
+
+
+@rule(
+    "MG104",
+    "never-read",
+    Severity.WARNING,
+    "A scratch tensor is written and no task reads it.",
+    why="""
+        Work whose result nobody uses is either wasted or, more often, a consumer that reads
+        another buffer than it should. What the known final steps (argmax, sampling,
+        verification, acceptance) write is for the host and is not reported.
+    """,
+    example="`mlp_mid` is written by the gate/up projection and SiLU reads `mlp_mid_old`.",
+    fix="Wire the consumer to this tensor, or drop the operator that writes it.",
+    limits="A fork's own final step is told apart with `final = true` in `task-types`.",
+)
+def never_read(facts: RankFacts) -> Iterator[Finding]:
+    for name, declaration in facts.declared.items():
+        if declaration.kind not in _BUFFER:
+            continue
+        producers = facts.wiring.producers(name)
+        if not producers or facts.wiring.consumers(name):
+            continue
+        if any(facts.task_type(group.task_type).final for group in producers):
+            continue
+        writer = producers[0]
+        yield Finding(
+            rule="MG104",
+            severity=Severity.WARNING,
+            message=(
+                f"{declaration.kind} {name}{_size(declaration)} is written by "
+                f"{_by(facts, producers)} and read by none"
+            ),
+            location=declaration.location,
+            hint=f"wire its reader to {name}, or drop the operator that writes it",
+            related=(_slot_of(facts, name, writer.first, "written here"),),
+            tensor=name,
+            rank=facts.rank,
+        )
+
+
+@rule(
+    "MG105",
+    "never-written",
+    Severity.ERROR,
+    "A scratch or symmetric tensor is read, and nothing writes it.",
+    why="""
+        Only tasks fill scratch memory. A tensor that is read and never written holds
+        whatever was there before: the operator computes with garbage.
+    """,
+    example="`mtp_target_token_ids` is read by the verification step and no task writes it.",
+    fix="Wire the operator that should produce the tensor, or read the one that it does write.",
+)
+def never_written(facts: RankFacts) -> Iterator[Finding]:
+    for name, declaration in facts.declared.items():
+        if declaration.kind not in _BUFFER:
+            continue
+        consumers = facts.wiring.consumers(name)
+        if not consumers or facts.wiring.producers(name):
+            continue
+        yield Finding(
+            rule="MG105",
+            severity=Severity.ERROR,
+            message=(
+                f"{declaration.kind} {name}{_size(declaration)} is read by "
+                f"{_by(facts, consumers)} and written by none"
+            ),
+            location=declaration.location,
+            hint=f"wire the operator that produces {name}",
+            related=(_slot_of(facts, name, consumers[0].first, "read here"),),
+            tensor=name,
+            rank=facts.rank,
+        )
+
+
+@rule(
+    "MG106",
+    "undeclared-tensor",
+    Severity.ERROR,
+    "A task names a tensor that the CUDA file does not declare.",
+    why="""
+        The loader looks the name up in `all_tensors`. Its check is an assert, compiled out
+        in the default build: what follows is undefined. Most often the two files are not
+        of one build.
+    """,
+    example='A task reads `"base_ptr": "mlp_final"`, and the `.cu` declares `mlp_out`.',
+    fix="Emit both files again, together; never mix the halves of two builds.",
+)
+def undeclared_tensor(facts: RankFacts) -> Iterator[Finding]:
+    declared = facts.declared
+    for name, accesses in facts.wiring.accesses.items():
+        if name in declared:
+            continue
+        refs = sum(access.group.count for access in accesses)
+        first = min(accesses, key=lambda access: access.group.first)
+        task = first.group.first
+        kind = facts.task_type(first.group.task_type).name
+        yield Finding(
+            rule="MG106",
+            severity=Severity.ERROR,
+            message=(
+                f"{name} is named by {refs} task operands (first: task {task}, {kind}) and "
+                "declared nowhere in the CUDA file"
+            ),
+            location=facts.in_graph("all_tasks", task, first.side, first.index, "base_ptr"),
+            hint="emit kernel and graph again, together",
+            tensor=name,
+            rank=facts.rank,
+        )
+
+
+@rule(
+    "MG108",
+    "repeated-declaration",
+    Severity.ERROR,
+    "A name is declared twice, or two names share one literal pointer.",
+    why="""
+        `all_tensors` is a map: the later declaration wins, and every task that names the
+        tensor gets it. Two names on one address are one tensor under two names: writing one
+        overwrites the other. Where tasks only read it, as when several MTP steps share one
+        norm, it is a note.
+    """,
+    example='`all_tensors["layer_0_q_norm"] = …;` stands twice: attached in two places.',
+    fix="Attach each tensor once, under one name.",
+)
+def repeated_declaration(facts: RankFacts) -> Iterator[Finding]:
+    first_at: dict[str, Declaration] = {}
+    pointers: dict[str, Declaration] = {}
+    for declaration in facts.cuda.declarations:
+        name = declaration.name
+        earlier = first_at.setdefault(name, declaration)
+        if earlier is not declaration:
+            yield Finding(
+                rule="MG108",
+                severity=Severity.ERROR,
+                message=(
+                    f"{name} is declared again (first on line {earlier.location.line}): "
+                    "the later declaration replaces the earlier"
+                ),
+                location=declaration.location,
+                hint=f"attach {name} once",
+                related=(earlier.location.saying("declared here first"),),
+                tensor=name,
+                rank=facts.rank,
+            )
+        if not declaration.pointer:
+            continue
+        other = pointers.setdefault(declaration.pointer, declaration)
+        if other.name != name:
+            writers = facts.wiring.producers(name) or facts.wiring.producers(other.name)
+            shared = f"written by {_by(facts, writers)}" if writers else "tasks only read it"
+            yield Finding(
+                rule="MG108",
+                severity=Severity.ERROR if writers else Severity.NOTE,
+                message=(
+                    f"{name} and {other.name} are one address, {declaration.pointer} ({shared})"
+                ),
+                location=declaration.location,
+                hint="attach each tensor once, under one name",
+                related=(other.location.saying(f"{other.name} is declared here"),),
+                tensor=name,
+                rank=facts.rank,
+            )
+
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+@rule(
+    "MG109",
+    "illegal-name",
+    Severity.ERROR,
+    "A declared name is no C++ identifier.",
+    why="""
+        The emitter writes the name as a C++ variable. With a dot or a dash in it the file
+        does not compile, which nvcc says ten minutes later and a thousand lines further on.
+    """,
+    example='`char *model.layers.0.x = …; all_tensors["model.layers.0.x"] = model.layers.0.x;`',
+    fix="Attach the tensor under a name of letters, digits and underscores.",
+)
+def illegal_name(facts: RankFacts) -> Iterator[Finding]:
+    for name, declaration in facts.declared.items():
+        if declaration.kind == "sentinel" or _IDENTIFIER.match(name):
+            continue
+        legal = re.sub(r"\W", "_", name, flags=re.ASCII)
+        yield Finding(
+            rule="MG109",
+            severity=Severity.ERROR,
+            message=f"{name or 'the empty name'} is no C++ identifier: the kernel cannot compile",
+            location=declaration.location,
+            hint=f"attach it as {legal}" if legal and not legal[0].isdigit() else "rename it",
+            tensor=name,
+            rank=facts.rank,
+        )
+
+
+@rule(
+    "MG110",
+    "nothing-critical",
+    Severity.WARNING,
+    "No declared tensor is critical: nothing was proven about position encoding.",
+    why="""
+        A check by name finds nothing when the names differ, and passes without having
+        checked anything. The gate says so instead of passing in silence.
+    """,
+    example="The rotary tables are called `freqs`, which no built-in pattern matches.",
+    fix="""
+        Name the tables: `--critical +freqs` adds to the built-in list, and
+        `critical = ["+freqs"]` in the configuration makes it last.
+    """,
+    limits="A model without rotary tables can ignore the rule: `--ignore MG110`.",
+)
+def nothing_critical(facts: RankFacts) -> Iterator[Finding]:
+    critical = facts.options.critical
+    names = list(facts.declared)
+    for name in critical.asked:
+        if name not in facts.declared:
+            yield Finding(
+                rule="MG110",
+                severity=Severity.WARNING,
+                message=f"critical tensor {name} was asked for and is not declared: not checked",
+                location=Location(facts.cuda.path, 1, 1, 1, 1),
+                hint="correct the name given to --critical",
+                tensor=name,
+                rank=facts.rank,
+            )
+    if any(facts.is_critical(d) for d in facts.declared.values()):
+        return
+    if critical.asked and not critical.patterns:
+        return
+    at = next((d.location for d in facts.declared.values()), Location(facts.cuda.path, 1, 1, 1, 1))
+    count = len(names) - (SENTINEL in names)
+    yield Finding(
+        rule="MG110",
+        severity=Severity.WARNING,
+        message=(
+            f"none of the {count} declared tensors is critical: "
+            "nothing was proven about position encoding"
+        ),
+        location=at,
+        hint="name the rotary tables with --critical +NAME",
+        rank=facts.rank,
+    )
+
+
+def _by(facts: RankFacts, groups: list[Group]) -> str:
+    first = groups[0]
+    count = tasks_in(groups)
+    kind = facts.task_type(first.task_type).name
+    return f"{count} task{'s' * (count != 1)} (first: task {first.first}, {kind})"
+
+
+def _slot_of(facts: RankFacts, name: str, task: int, note: str) -> Location:
+    access = next(a for a in facts.wiring.of(name) if a.group.first == task)
+    return facts.in_graph("all_tasks", task, access.side, access.index, "base_ptr", note=note)
