@@ -1,0 +1,53 @@
+"""The report formats: one module each, every one a function of a :class:`Report`.
+
+A module here defines ``NAME`` (what ``--output`` calls it), ``DESCRIPTION`` (one line for
+the help text) and ``render(report, context) -> str``. To add a format, add a module: it is
+found by itself.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from typing import Protocol
+
+import msgspec
+
+from mirage_gate.report import FailOn, Report
+
+
+class Context(msgspec.Struct, frozen=True):
+    """What a report may know besides the findings.
+
+    ``root`` is the folder that paths are shown relative to (the git root, else the working
+    directory); ``color`` allows terminal colours; ``verbosity`` is -1 quiet, 0, 1 verbose.
+    """
+
+    root: str
+    fail_on: FailOn = "error"
+    color: bool = False
+    verbosity: int = 0
+    command_line: tuple[str, ...] = ()
+
+
+class Format(Protocol):
+    """The shape of a report module."""
+
+    NAME: str
+    DESCRIPTION: str
+
+    def render(self, report: Report, context: Context) -> str:
+        """Give the whole report as text."""
+
+
+def format_names() -> tuple[str, ...]:
+    """Every format's name: the modules beside this one, without importing any."""
+    return tuple(
+        sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_"))
+    )
+
+
+def load(name: str) -> Format:
+    """Import one format's module, and only that one: SARIF's object model is slow to load."""
+    module: Format = importlib.import_module(f"mirage_gate.reports.{name}")
+    return module
