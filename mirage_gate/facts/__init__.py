@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mirage_gate.artifacts.cuda import CudaSource, Declaration
     from mirage_gate.artifacts.graph import Graph
     from mirage_gate.facts.layers import Layers
+    from mirage_gate.facts.regions import Regions
     from mirage_gate.facts.wiring import Wiring
 
 
@@ -67,6 +68,13 @@ class RankFacts:
         from mirage_gate.facts.wiring import Wiring
 
         return Wiring(self)
+
+    @cached_property
+    def regions(self) -> Regions:
+        """Which bytes each reference covers."""
+        from mirage_gate.facts.regions import Regions
+
+        return Regions(self)
 
     @cached_property
     def layers(self) -> Layers:
