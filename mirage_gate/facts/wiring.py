@@ -6,6 +6,7 @@ events, are one entry with a count. Everything later works on groups.
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Iterable
 from functools import cached_property
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from mirage_gate.artifacts.graph import METADATA_FIELDS
 from mirage_gate.facts.task_types import Slot
 
 if TYPE_CHECKING:
@@ -51,6 +53,11 @@ class Access(msgspec.Struct, frozen=True, eq=False):
     writes: bool
 
     @property
+    def ignored(self) -> bool:
+        """Whether the type uses the slot, and this variant's body does not."""
+        return not (self.reads or self.writes) and (self.slot.reads or self.slot.writes)
+
+    @property
     def side(self) -> str:
         """The slot's list in the JSON: ``inputs`` or ``outputs``."""
         return "inputs" if self.is_input else "outputs"
@@ -66,10 +73,19 @@ class Wiring:
     @cached_property
     def groups(self) -> list[Group]:
         """Every group, in order of its first task."""
-        tasks = self._facts.graph.tasks
-        first: dict[tuple[int, int, tuple[int, ...], tuple[int, ...], int, int], int] = {}
-        count: Counter[int] = Counter()
-        for number, task in enumerate(tasks):
+        return self._grouped[0]
+
+    @cached_property
+    def group_of(self) -> array[int]:
+        """The group's number of each task."""
+        return self._grouped[1]
+
+    @cached_property
+    def _grouped(self) -> tuple[list[Group], array[int]]:
+        numbers: dict[tuple[int, int, tuple[int, ...], tuple[int, ...], int, int], int] = {}
+        of_task = array("I")
+        first: list[int] = []
+        for task_id, task in enumerate(self._facts.graph.tasks):
             key = (
                 task.task_type,
                 task.variant_id,
@@ -78,11 +94,23 @@ class Wiring:
                 task.dependent_event,
                 task.trigger_event,
             )
-            count[first.setdefault(key, number)] += 1
-        return [
-            Group(i, *key, first=number, count=count[number])
-            for i, (key, number) in enumerate(first.items())
-        ]
+            number = numbers.setdefault(key, len(first))
+            if number == len(first):
+                first.append(task_id)
+            of_task.append(number)
+        count = Counter(of_task)
+        return [Group(i, *key, first[i], count[i]) for key, i in numbers.items()], of_task
+
+    def members(self, group: Group) -> list[int]:
+        """List the ids of a group's tasks."""
+        return self._members[group.number]
+
+    @cached_property
+    def _members(self) -> dict[int, list[int]]:
+        members: dict[int, list[int]] = {}
+        for task_id, number in enumerate(self.group_of):
+            members.setdefault(number, []).append(task_id)
+        return members
 
     def branch(self, task_type: int, variant: int) -> Branch | None:
         """Give the dispatch branch that runs (type, variant), if the ``.cu`` has one."""
@@ -120,6 +148,51 @@ class Wiring:
         """Every reference to one tensor; none is an empty list."""
         return self.accesses.get(name, [])
 
+    def names(self, group: Group) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Give the names of the tensors in a group's input and output slots."""
+        tensors = self._facts.graph.tensors
+        return (
+            tuple(tensors[number].base_ptr for number in group.inputs),
+            tuple(tensors[number].base_ptr for number in group.outputs),
+        )
+
+    def operator_of(self, group: Group) -> tuple[object, ...]:
+        """Name the operator a group is part of: type, variant and the tensors in its slots."""
+        return (group.task_type, group.variant, *self.names(group))
+
+    def work_of(self, group: Group) -> tuple[tuple[object, ...] | None, tuple[int, ...]]:
+        """Give (what the group's body reads, what it writes).
+
+        What it reads is the kernel, the references and, for the first task, the metadata
+        fields that the body names; None where no dispatch branch says what that is.
+        """
+        branch = self.branch(group.task_type, group.variant)
+        reads: list[object] = [group.task_type, group.variant]
+        writes: list[int] = []
+        for is_input, operands in ((True, group.inputs), (False, group.outputs)):
+            for index, tensor in enumerate(operands):
+                _, slot_reads, slot_writes = self.use(group, is_input, index)
+                if slot_reads:
+                    reads.append((is_input, index, tensor))
+                if slot_writes:
+                    writes.append(tensor)
+        if branch is None:
+            return None, tuple(writes)
+        return (*reads, *self.metadata_of(group.first, branch)), tuple(writes)
+
+    def metadata_in(self, group: Group, branch: Branch) -> list[tuple[int, ...]]:
+        """Give the metadata values that a body reads, for every task of a group."""
+        return [self.metadata_of(task, branch) for task in self.members(group)]
+
+    def metadata_of(self, task: int, branch: Branch) -> tuple[int, ...]:
+        """Give the values of those metadata fields of a task that a body reads."""
+        values = self._facts.graph.tasks[task].metadata
+        return tuple(
+            value
+            for field, value in zip(METADATA_FIELDS, values, strict=True)
+            if field in branch.metadata
+        )
+
     def input_refs(self, name: str) -> int:
         """Count the entries of tasks' ``inputs`` that carry the tensor."""
         return sum(a.group.count for a in self.of(name) if a.is_input)
@@ -141,7 +214,7 @@ def _unique(groups: Iterable[Group]) -> list[Group]:
     return list({group.number: group for group in groups}.values())
 
 
-def tasks_in(groups: list[Group]) -> int:
+def tasks_in(groups: Iterable[Group]) -> int:
     """Count the tasks of some groups."""
     return sum(group.count for group in groups)
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mirage_gate.artifacts.cuda import SENTINEL, Declaration
-from mirage_gate.facts.wiring import Group, tasks_in
 from mirage_gate.findings import Finding, Location, Severity
+from mirage_gate.rules._words import groups_of, plural, size, slot_field, storage, tasks
 from mirage_gate.rules.base import rule
 
 if TYPE_CHECKING:
@@ -20,17 +20,6 @@ _BUFFER = frozenset({"scratch", "symmetric"})
 
 def _unreferenced(facts: RankFacts, name: str) -> bool:
     return not facts.wiring.of(name)
-
-
-def _storage(declaration: Declaration) -> tuple[Location, ...]:
-    """Point at the storage statement, where there is one."""
-    if declaration.storage is None:
-        return ()
-    return (declaration.storage.saying(f"storage of {declaration.name}"),)
-
-
-def _size(declaration: Declaration) -> str:
-    return "" if declaration.nbytes is None else f" ({declaration.nbytes} bytes)"
 
 
 @rule(
@@ -71,7 +60,7 @@ def unwired_critical_tensor(facts: RankFacts) -> Iterator[Finding]:
             message=f"critical tensor {name} is declared and no task reads it (input_refs=0)",
             location=declaration.location,
             hint=f"wire {name} to the layer that needs it in the builder, then emit again",
-            related=_storage(declaration),
+            related=storage(declaration),
             tensor=name,
             rank=facts.rank,
         )
@@ -110,7 +99,7 @@ def unwired_loaded_tensor(facts: RankFacts) -> Iterator[Finding]:
                 ),
                 location=declaration.location,
                 hint=f"pass {name} to the operator it belongs to, or do not attach it",
-                related=_storage(declaration),
+                related=storage(declaration),
                 tensor=name,
                 rank=facts.rank,
             )
@@ -139,7 +128,7 @@ def unused_buffer(facts: RankFacts) -> Iterator[Finding]:
         yield Finding(
             rule="MG103",
             severity=Severity.NOTE,
-            message=f"{kind} {name}{_size(declaration)} is allocated and no task references it",
+            message=f"{kind} {name}{size(declaration)} is allocated and no task references it",
             location=declaration.location,
             hint="allocate it only where it is used",
             tensor=name,
@@ -170,17 +159,17 @@ def never_read(facts: RankFacts) -> Iterator[Finding]:
             continue
         if any(facts.task_type(group.task_type).final for group in producers):
             continue
-        writer = producers[0]
+        writer = next(access for access in facts.wiring.of(name) if access.writes)
         yield Finding(
             rule="MG104",
             severity=Severity.WARNING,
             message=(
-                f"{declaration.kind} {name}{_size(declaration)} is written by "
-                f"{_by(facts, producers)} and read by none"
+                f"{declaration.kind} {name}{size(declaration)} is written by "
+                f"{tasks(facts, producers)} and read by none"
             ),
             location=declaration.location,
             hint=f"wire its reader to {name}, or drop the operator that writes it",
-            related=(_slot_of(facts, name, writer.first, "written here"),),
+            related=(slot_field(facts, writer, "base_ptr", "written here"),),
             tensor=name,
             rank=facts.rank,
         )
@@ -205,16 +194,17 @@ def never_written(facts: RankFacts) -> Iterator[Finding]:
         consumers = facts.wiring.consumers(name)
         if not consumers or facts.wiring.producers(name):
             continue
+        reader = next(access for access in facts.wiring.of(name) if access.reads)
         yield Finding(
             rule="MG105",
             severity=Severity.ERROR,
             message=(
-                f"{declaration.kind} {name}{_size(declaration)} is read by "
-                f"{_by(facts, consumers)} and written by none"
+                f"{declaration.kind} {name}{size(declaration)} is read by "
+                f"{tasks(facts, consumers)} and written by none"
             ),
             location=declaration.location,
             hint=f"wire the operator that produces {name}",
-            related=(_slot_of(facts, name, consumers[0].first, "read here"),),
+            related=(slot_field(facts, reader, "base_ptr", "read here"),),
             tensor=name,
             rank=facts.rank,
         )
@@ -240,17 +230,59 @@ def undeclared_tensor(facts: RankFacts) -> Iterator[Finding]:
             continue
         refs = sum(access.group.count for access in accesses)
         first = min(accesses, key=lambda access: access.group.first)
-        task = first.group.first
-        kind = facts.task_type(first.group.task_type).name
         yield Finding(
             rule="MG106",
             severity=Severity.ERROR,
             message=(
-                f"{name} is named by {refs} task operands (first: task {task}, {kind}) and "
-                "declared nowhere in the CUDA file"
+                f"{name} is named in {plural(refs, 'slot')} of "
+                f"{tasks(facts, groups_of(accesses))} and declared nowhere in the CUDA file"
             ),
-            location=facts.in_graph("all_tasks", task, first.side, first.index, "base_ptr"),
+            location=slot_field(facts, first, "base_ptr"),
             hint="emit kernel and graph again, together",
+            tensor=name,
+            rank=facts.rank,
+        )
+
+
+@rule(
+    "MG107",
+    "ignored-input",
+    Severity.NOTE,
+    "Tasks carry the tensor in an input slot that no dispatch body reads.",
+    why="""
+        The graph lists a tensor for a task, and the kernel that runs the task never touches
+        that slot. For a residual that a rank compiles out that is right; for a rotary table
+        it means that the model knows no positions although every list of names looks
+        complete. An error if the tensor is critical and nothing else consumes it.
+    """,
+    example="""
+        A task of type 278 carries `rope_cos` as input 4, and its branch names
+        `task_desc->input_ptrs[0]` to `[3]` only.
+    """,
+    fix="Emit a kernel that reads the slot, or wire the tensor to the operator that does.",
+)
+def ignored_input(facts: RankFacts) -> Iterator[Finding]:
+    for name, declaration in facts.declared.items():
+        ignored = [a for a in facts.wiring.of(name) if a.is_input and a.ignored]
+        if not ignored:
+            continue
+        lost = facts.is_critical(declaration) and not facts.wiring.consumers(name)
+        slots = sorted({(access.group.task_type, access.index) for access in ignored})
+        where = ", ".join(f"input {index} of {facts.task_type(t).name}" for t, index in slots[:3])
+        more = " and others" if len(slots) > 3 else ""
+        branch = facts.wiring.branch(ignored[0].group.task_type, ignored[0].group.variant)
+        body = (branch.location.saying("this body does not read the slot"),) if branch else ()
+        yield Finding(
+            rule="MG107",
+            severity=Severity.ERROR if lost else Severity.NOTE,
+            message=(
+                f"{'critical tensor ' * lost}{name} is carried by "
+                f"{tasks(facts, groups_of(ignored))} in a slot that no body reads ({where}{more})"
+                + (" and no task reads it" if lost else "")
+            ),
+            location=declaration.location,
+            hint=f"emit a kernel that reads {name}, or do not pass it",
+            related=(*body, slot_field(facts, ignored[0], "base_ptr", "carried here")),
             tensor=name,
             rank=facts.rank,
         )
@@ -295,7 +327,7 @@ def repeated_declaration(facts: RankFacts) -> Iterator[Finding]:
         other = pointers.setdefault(declaration.pointer, declaration)
         if other.name != name:
             writers = facts.wiring.producers(name) or facts.wiring.producers(other.name)
-            shared = f"written by {_by(facts, writers)}" if writers else "tasks only read it"
+            shared = f"written by {tasks(facts, writers)}" if writers else "tasks only read it"
             yield Finding(
                 rule="MG108",
                 severity=Severity.ERROR if writers else Severity.NOTE,
@@ -388,15 +420,3 @@ def nothing_critical(facts: RankFacts) -> Iterator[Finding]:
         hint="name the rotary tables with --critical +NAME",
         rank=facts.rank,
     )
-
-
-def _by(facts: RankFacts, groups: list[Group]) -> str:
-    first = groups[0]
-    count = tasks_in(groups)
-    kind = facts.task_type(first.task_type).name
-    return f"{count} task{'s' * (count != 1)} (first: task {first.first}, {kind})"
-
-
-def _slot_of(facts: RankFacts, name: str, task: int, note: str) -> Location:
-    access = next(a for a in facts.wiring.of(name) if a.group.first == task)
-    return facts.in_graph("all_tasks", task, access.side, access.index, "base_ptr", note=note)

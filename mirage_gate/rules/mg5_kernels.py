@@ -1,0 +1,331 @@
+"""MG5: does a kernel exist for every task, and does each find what it reads?"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from mirage_gate.artifacts.cuda import SENTINEL
+from mirage_gate.findings import Finding, Location, Severity
+from mirage_gate.rules._words import groups_of, plural, slot_field, tasks
+from mirage_gate.rules.base import rule
+
+if TYPE_CHECKING:
+    from mirage_gate.artifacts.cuda import Branch
+    from mirage_gate.facts import RankFacts
+    from mirage_gate.facts.wiring import Access, Group
+
+
+def _kernels(facts: RankFacts) -> dict[tuple[int, int], list[Group]]:
+    """Give the groups of each (type, variant) that needs a dispatch branch."""
+    kernels: dict[tuple[int, int], list[Group]] = defaultdict(list)
+    for group in facts.wiring.groups:
+        if not facts.task_type(group.task_type).frame:
+            kernels[group.task_type, group.variant].append(group)
+    return kernels
+
+
+def _branches(facts: RankFacts) -> Iterator[tuple[Branch, list[Group]]]:
+    """Give every dispatch branch that tasks select, with their groups."""
+    for (task_type, variant), groups in _kernels(facts).items():
+        branch = facts.wiring.branch(task_type, variant)
+        if branch is not None:
+            yield branch, groups
+
+
+def _unmatched(facts: RankFacts) -> list[str]:
+    """List the type names in the dispatch table that have no known code."""
+    known = {kind.name for kind in facts.options.task_types.values()}
+    return sorted({name for name, _ in facts.cuda.dispatch if name not in known})
+
+
+@rule(
+    "MG501",
+    "no-kernel",
+    Severity.ERROR,
+    "A task's (type, variant) has no dispatch branch: it silently does nothing.",
+    why="""
+        `_execute_task` is one chain of if and else-if without a final else. A task that no
+        branch matches does nothing, still triggers its event, and nobody notices: what it
+        should have written stays as it was. A `.cu` without any `_execute_task` says nothing
+        of kernels; that is a warning, for then nothing about them was checked.
+    """,
+    example="Tasks of type 156 and variant 2 exist, and the chain ends at variant 1.",
+    fix="Emit kernel and graph again, together; register the task type's generator.",
+)
+def no_kernel(facts: RankFacts) -> Iterator[Finding]:
+    if not facts.cuda.dispatch:
+        yield Finding(
+            rule="MG501",
+            severity=Severity.WARNING,
+            message="the CUDA file has no dispatch table: kernels and slots were not checked",
+            location=facts.cuda.dispatch_location or Location(facts.cuda.path, 1, 1, 1, 1),
+            hint="audit the whole file that MPK emitted",
+            rank=facts.rank,
+        )
+        return
+    unmatched = _unmatched(facts)
+    for (task_type, variant), groups in sorted(_kernels(facts).items()):
+        if facts.wiring.branch(task_type, variant) or (not facts.knows(task_type) and unmatched):
+            continue
+        kind = facts.task_type(task_type).name
+        variants = sorted(v for name, v in facts.cuda.dispatch if name == kind)
+        has = f"it has variants {', '.join(map(str, variants[:8]))}" if variants else "it has none"
+        at = facts.cuda.dispatch_location
+        first = min(group.first for group in groups)
+        yield Finding(
+            rule="MG501",
+            severity=Severity.ERROR,
+            message=(
+                f"{tasks(facts, groups)} of variant {variant} have no dispatch branch and do "
+                f"nothing ({has})"
+            ),
+            location=facts.in_graph("all_tasks", first, "variant_id"),
+            hint="emit kernel and graph again, together",
+            related=(at.saying("the dispatch table"),) if at else (),
+            rank=facts.rank,
+        )
+
+
+@rule(
+    "MG502",
+    "missing-slot",
+    Severity.ERROR,
+    "A dispatch body reads a slot that a task of that type does not fill.",
+    why="""
+        The task descriptor's slots beyond the task's own are uninitialised: the kernel
+        follows a pointer that nobody set.
+    """,
+    example="The body names `task_desc->input_ptrs[4]`, and its tasks have four inputs.",
+    fix="Give the operator the tensor it lacks, or emit kernel and graph together.",
+)
+def missing_slot(facts: RankFacts) -> Iterator[Finding]:
+    for branch, groups in _branches(facts):
+        for side, named in (("input", branch.inputs), ("output", branch.outputs)):
+            needed = max(named, default=-1) + 1
+            short = [g for g in groups if len(g.inputs if side == "input" else g.outputs) < needed]
+            if not short:
+                continue
+            has = min(len(g.inputs if side == "input" else g.outputs) for g in short)
+            lacking = sorted(slot for slot in named if slot >= has)
+            yield Finding(
+                rule="MG502",
+                severity=Severity.ERROR,
+                message=(
+                    f"{branch.type_name} variant {branch.variant} reads "
+                    f"{side} {', '.join(map(str, lacking))}, and {tasks(facts, short)} "
+                    f"fill {has}"
+                ),
+                location=branch.location,
+                hint=f"give the operator the {side} it lacks, or emit both files together",
+                related=(
+                    facts.in_graph(
+                        "all_tasks", short[0].first, f"{side}s", note=f"{has} {side}s here"
+                    ),
+                ),
+                rank=facts.rank,
+            )
+
+
+@rule(
+    "MG503",
+    "unused-kernel",
+    Severity.NOTE,
+    "A dispatch branch that no task selects.",
+    why="""
+        In correct pairs every branch is selected by some task. A branch too many costs
+        compile time, and may be the trace of an operator that was meant to be there.
+    """,
+    example="The chain has `TASK_SILU_MUL` variant 3, and tasks use 0 to 2.",
+    fix="Emit kernel and graph again, together.",
+)
+def unused_kernel(facts: RankFacts) -> Iterator[Finding]:
+    codes = {kind.name: code for code, kind in facts.options.task_types.items()}
+    used = {(t, v) for t, v in _kernels(facts)}
+    unknown = any(not facts.knows(task_type) for task_type, _ in used)
+    for (name, variant), branch in facts.cuda.dispatch.items():
+        if (codes.get(name), variant) in used or (name not in codes and unknown):
+            continue
+        yield Finding(
+            rule="MG503",
+            severity=Severity.NOTE,
+            message=f"no task selects {name} variant {variant}",
+            location=branch.location,
+            hint="emit kernel and graph again, together",
+            rank=facts.rank,
+        )
+
+
+@rule(
+    "MG504",
+    "limits",
+    Severity.ERROR,
+    "More than 7 inputs, 3 outputs or 4 dims, or dims and strides of different length.",
+    why="""
+        The runtime's task descriptor has room for seven inputs, three outputs and four
+        dimensions. The loader's checks are asserts, compiled out in the default build: the
+        eighth input overwrites what lies behind.
+    """,
+    example='`"dims": [8, 128]` beside `"strides": [128]`.',
+    fix="Split the operator, or fuse its operands.",
+)
+def limits(facts: RankFacts) -> Iterator[Finding]:
+    tensors = facts.graph.tensors
+    uneven = {i for i, tensor in enumerate(tensors) if len(tensor.dims) != len(tensor.strides)}
+    if not uneven:
+        return
+    for name, accesses in facts.wiring.accesses.items():
+        found = [access for access in accesses if access.tensor in uneven]
+        if not found:
+            continue
+        tensor = tensors[found[0].tensor]
+        yield Finding(
+            rule="MG504",
+            severity=Severity.ERROR,
+            message=(
+                f"{name} has {plural(len(tensor.dims), 'dim')} and "
+                f"{plural(len(tensor.strides), 'stride')} in {tasks(facts, groups_of(found))}"
+            ),
+            location=slot_field(facts, found[0], "dims"),
+            hint="give as many strides as dims",
+            tensor=name,
+            rank=facts.rank,
+        )
+
+
+@rule(
+    "MG505",
+    "repeated-work",
+    Severity.WARNING,
+    "Tasks alike in everything their body reads: the same work is done several times.",
+    why="""
+        Each task runs one kernel over one set of operands. Tasks with the same kernel, the
+        same operands and the same metadata do the same thing again: at best wasted time, at
+        worst a tile that somebody else was to compute.
+    """,
+    example="Eight QUANTIZE_FP8 tasks each quantise the whole tensor and read no metadata.",
+    fix="Give the operator a grid whose tasks differ, or a grid of one.",
+)
+def repeated_work(facts: RankFacts) -> Iterator[Finding]:
+    work: dict[tuple[object, ...], list[Group]] = defaultdict(list)
+    for group in facts.wiring.groups:
+        if facts.task_type(group.task_type).frame:
+            continue
+        branch = facts.wiring.branch(group.task_type, group.variant)
+        if branch is None:
+            continue
+        reads, writes = facts.wiring.work_of(group)
+        if group.count > 1 and branch.metadata and _rows_differ(facts, group, branch):
+            continue
+        destination = group.trigger >> 32  # a remote write goes where its event lives
+        work[group.dependent, destination, reads, writes].append(group)
+    repeated: dict[int, list[list[Group]]] = defaultdict(list)
+    for groups in work.values():
+        if sum(group.count for group in groups) > 1:
+            repeated[groups[0].task_type].append(groups)
+    for task_type, sets in sorted(repeated.items()):
+        every = [group for groups in sets for group in groups]
+        sizes = sorted({sum(group.count for group in groups) for groups in sets})
+        times = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
+        first = min(every, key=lambda group: group.first)
+        yield Finding(
+            rule="MG505",
+            severity=Severity.WARNING,
+            message=(
+                f"{tasks(facts, every)} do the same work {times} times over, in "
+                f"{plural(len(sets), 'set')}: each set has one kernel, one set of operands and "
+                "no metadata that tells its tasks apart"
+            ),
+            location=facts.in_graph("all_tasks", first.first, "task_type"),
+            hint=f"give {facts.task_type(task_type).name} a grid whose tasks differ, or one task",
+            rank=facts.rank,
+        )
+
+
+def _rows_differ(facts: RankFacts, group: Group, branch: Branch) -> bool:
+    """Whether the metadata that the body reads tells the tasks of a group apart."""
+    values = facts.wiring.metadata_in(group, branch)
+    return len(set(values)) == len(values)
+
+
+@rule(
+    "MG506",
+    "disconnected-slot",
+    Severity.ERROR,
+    "A slot whose body names it holds nullptr.",
+    why="""
+        A None input is emitted as `nullptr`. Attention skips its norm and rotary slots by a
+        template flag when they are None: a feature switched off, which is a note. Any other
+        kernel reads address 0.
+    """,
+    example="`layer_2_down_proj` was None in the builder: input 1 of the linear is nullptr.",
+    fix="Pass the tensor. A fork's own optional slot is marked `?` in `task-types`.",
+)
+def disconnected_slot(facts: RankFacts) -> Iterator[Finding]:
+    slots: dict[tuple[int, bool, int], list[Access]] = defaultdict(list)
+    for access in facts.wiring.of(SENTINEL):
+        if access.reads or access.writes:
+            slots[access.group.task_type, access.is_input, access.index].append(access)
+    for (task_type, is_input, index), accesses in sorted(slots.items()):
+        optional = accesses[0].slot.optional or not facts.knows(task_type)
+        kind = facts.task_type(task_type).name
+        slot = f"{'input' if is_input else 'output'} {index} of {kind}"
+        layers = sorted(
+            {
+                layer
+                for access in accesses
+                if (layer := facts.layers.of_group[access.group.number]) is not None
+            }
+        )
+        where = f" in {_layers(layers)}" if layers else ""
+        branch = facts.wiring.branch(task_type, accesses[0].group.variant)
+        what = (
+            "the kernel skips it: a feature is switched off"
+            if optional
+            else "the kernel reads address 0"
+        )
+        yield Finding(
+            rule="MG506",
+            severity=Severity.NOTE if optional else Severity.ERROR,
+            message=(f"{slot} is nullptr in {tasks(facts, groups_of(accesses))}{where}; {what}"),
+            location=slot_field(facts, accesses[0], "base_ptr"),
+            hint="pass the tensor in the builder" if not optional else "nothing, if it is meant",
+            related=(branch.location.saying("the body that names it"),) if branch else (),
+            rank=facts.rank,
+        )
+
+
+def _layers(layers: list[int]) -> str:
+    shown = ", ".join(map(str, layers[:6])) + (", …" if len(layers) > 6 else "")
+    return f"layer{'s' * (len(layers) != 1)} {shown}"
+
+
+@rule(
+    "MG507",
+    "unknown-task-type",
+    Severity.NOTE,
+    "A task type is in no table: its inputs are taken as read, its outputs as written.",
+    why="""
+        A fork's own operators have codes and slots that the built-in table cannot know.
+        Nothing about such a type is an error unless it holds whatever the kernel does.
+    """,
+    example="Tasks of type 296, and no `TASK_… = 296` that the gate knows.",
+    fix="""
+        Give `--runtime-header` the fork's header, and describe the slots under `task-types`
+        in the configuration.
+    """,
+)
+def unknown_task_type(facts: RankFacts) -> Iterator[Finding]:
+    for task_type in sorted({group.task_type for group in facts.wiring.groups}):
+        if facts.knows(task_type):
+            continue
+        groups = [g for g in facts.wiring.groups if g.task_type == task_type]
+        yield Finding(
+            rule="MG507",
+            severity=Severity.NOTE,
+            message=f"task type {task_type} is unknown: {tasks(facts, groups)}",
+            location=facts.in_graph("all_tasks", groups[0].first, "task_type"),
+            hint="name it with --runtime-header, and its slots under task-types",
+            rank=facts.rank,
+        )
