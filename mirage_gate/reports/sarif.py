@@ -1,0 +1,368 @@
+"""SARIF 2.1.0, as GitHub's code scanning takes it.
+
+The log is built of sarif-om's objects. Two runs over the same files give the same bytes: no
+times, no random ids.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import attr
+import msgspec
+import sarif_om as om
+
+from mirage_gate import __version__
+from mirage_gate.findings import Finding, Location, Severity, in_order
+from mirage_gate.report import RankReport, Report
+from mirage_gate.reports import Context
+from mirage_gate.reports._escape import sarif_link, sarif_message, visible
+from mirage_gate.reports._fingerprints import line_hashes
+from mirage_gate.reports._paths import file_uri, relative_uri, shown
+from mirage_gate.rules.base import Rule, all_rules
+
+NAME = "sarif"
+DESCRIPTION = "for GitHub code scanning and other SARIF 2.1.0 viewers"
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+HOME = "https://github.com/mirage-project/mirage-gate"
+RULES_PAGE = f"{HOME}/blob/main/docs/rules.md"
+
+MOST_RESULTS = 5_000
+"""GitHub shows no more than the first 5,000 results of an upload."""
+MOST_STEPS = 100
+"""Steps of one trace; the reference validator lets no more pass."""
+MOST_RELATED = 100
+MOST_LINKS = 5
+MOST_MERGED = 10
+
+_BASE = "%SRCROOT%"
+_PRECISION = {Severity.ERROR: "very-high", Severity.WARNING: "high", Severity.NOTE: "high"}
+_PROBLEM = {
+    Severity.ERROR: "error",
+    Severity.WARNING: "warning",
+    Severity.NOTE: "recommendation",
+}
+_FAMILIES = {
+    "MG1": "wiring",
+    "MG2": "bytes",
+    "MG3": "order",
+    "MG4": "events",
+    "MG5": "kernels",
+    "MG6": "ranks",
+    "MG7": "layers",
+    "MG8": "memory",
+    "MG9": "input",
+}
+
+
+def render(report: Report, context: Context) -> str:
+    """Give the whole report as one SARIF log with one run."""
+    groups = _merged(report.findings)
+    left_out = max(0, len(groups) - MOST_RESULTS)
+    groups = groups[:MOST_RESULTS]
+    rules = _rules(groups)
+    places = _Places(context.root)
+    fingerprints = _fingerprints(groups)
+    indexes = {rule.id: index for index, rule in enumerate(rules)}
+    run = om.Run(
+        tool=om.Tool(driver=_driver(rules)),
+        # Every column is counted in characters.
+        column_kind="unicodeCodePoints",
+        results=[_result(group, indexes, fingerprints, places) for group in groups],
+        invocations=[_invocation(report, context, left_out, places)],
+    )
+    if places.used_base:
+        run.original_uri_base_ids = {
+            _BASE: om.ArtifactLocation(description=om.Message(text="The root of the sources."))
+        }
+    if places.used_absolute:
+        # Against this, GitHub makes absolute URIs relative. No folder of the file system may
+        # do: what is left of the path must not look like a file of the repository.
+        run.invocations[0].working_directory = om.ArtifactLocation(uri="file:///")
+    log = om.SarifLog(version="2.1.0", schema_uri=SCHEMA, runs=[run])
+    fields = plain_json(log)
+    ordered = {key: fields[key] for key in ("$schema", "version", "runs")}
+    return msgspec.json.format(msgspec.json.encode(ordered), indent=2).decode() + "\n"
+
+
+# --- Serializing -----------------------------------------------------------------------
+
+# Where a property is absent, another value than its default may come to hold: a result
+# without a level takes the level of its rule.
+_ALWAYS_WRITTEN = frozenset({"level"})
+
+
+# attrs declares the class to be a function, for the sake of type checkers.
+_Factory: Any = attr.Factory
+
+
+def plain_json(value: Any) -> Any:
+    """Turn sarif-om's objects into dicts and lists, leaving out what is default."""
+    kind: Any = type(value)
+    if attr.has(kind):
+        members = ((key, getattr(value, name), default) for name, key, default in _fields(kind))
+        return {
+            key: plain_json(member)
+            for key, member, default in members
+            if member is not None and (member != default or key in _ALWAYS_WRITTEN)
+        }
+    if isinstance(value, Mapping):
+        return {key: plain_json(member) for key, member in value.items()}
+    if isinstance(value, list):
+        return [plain_json(member) for member in value]
+    return value
+
+
+@cache
+def _fields(cls: Any) -> tuple[tuple[str, str, Any], ...]:
+    """Each attribute of a sarif-om class: its name, the schema's name, its default."""
+    found = []
+    for field in attr.fields(cls):
+        default = field.default
+        if isinstance(default, _Factory):
+            default = default.factory()
+        found.append((field.name, field.metadata["schema_property_name"], default))
+    return tuple(found)
+
+
+# --- Rules -----------------------------------------------------------------------------
+
+
+def _rules(groups: Iterable[Sequence[Finding]]) -> list[Rule]:
+    """The whole table, and a stand-in for a finding's rule that it lacks."""
+    known = {rule.id: rule for rule in all_rules()}
+    for group in groups:
+        finding = group[0]
+        if finding.rule not in known:
+            claim = f"{finding.rule} is a rule of another version"
+            known[finding.rule] = Rule(
+                id=finding.rule,
+                name="unknown-rule",
+                severity=finding.severity,
+                claim=claim,
+                why=claim,
+                example="",
+                fix="",
+            )
+    return [known[id] for id in sorted(known)]
+
+
+def _driver(rules: Iterable[Rule]) -> om.ToolComponent:
+    return om.ToolComponent(
+        name="mirage-gate",
+        version=__version__,
+        semantic_version=__version__,
+        information_uri=HOME,
+        rules=[_descriptor(rule) for rule in rules],
+    )
+
+
+def _descriptor(rule: Rule) -> om.ReportingDescriptor:
+    claim = _sentence(rule.claim[:1].upper() + rule.claim[1:])
+    reason = rule.why.partition("\n\n")[0].replace("\n", " ")
+    return om.ReportingDescriptor(
+        id=rule.id,
+        name=rule.title,
+        short_description=om.MultiformatMessageString(text=claim),
+        full_description=om.MultiformatMessageString(text=_sentence(f"{claim} {reason}")),
+        help=om.MultiformatMessageString(
+            text="\n\n".join(f"{title}\n{body}" for title, body in _help(rule)),
+            markdown="\n\n".join(f"## {title}\n{body}" for title, body in _help(rule)),
+        ),
+        help_uri=f"{RULES_PAGE}#{rule.id.lower()}",
+        default_configuration=om.ReportingConfiguration(level=str(rule.severity)),
+        properties={
+            "precision": _PRECISION[rule.severity],
+            "problem.severity": _PROBLEM[rule.severity],
+            "tags": ["megakernel", _FAMILIES.get(rule.family, "other")],
+        },
+    )
+
+
+def _help(rule: Rule) -> Iterator[tuple[str, str]]:
+    yield f"{rule.id} {rule.name}", _sentence(rule.claim)
+    sections = {"Why": rule.why, "Example": rule.example, "Fix": rule.fix, "Limits": rule.limits}
+    yield from ((title, body) for title, body in sections.items() if body)
+
+
+def _sentence(text: str) -> str:
+    """With a period last. What comes first may be a name, and keeps its case."""
+    text = text.strip()
+    return text if text.endswith((".", "!", "?", ":")) else f"{text}."
+
+
+# --- Results ---------------------------------------------------------------------------
+
+
+def _merged(findings: Iterable[Finding]) -> list[list[Finding]]:
+    """One group per rule and line: a viewer shows a line's two alerts of a rule as one."""
+    groups: dict[tuple[str, str, int], list[Finding]] = {}
+    for finding in in_order(findings):
+        at = finding.location
+        groups.setdefault((finding.rule, at.path, at.line), []).append(finding)
+    return list(groups.values())
+
+
+def _fingerprints(groups: Iterable[Sequence[Finding]]) -> dict[tuple[str, int], str]:
+    """The fingerprint of every primary location whose file can be read."""
+    lines: dict[str, set[int]] = {}
+    for group in groups:
+        at = group[0].location
+        lines.setdefault(at.path, set()).add(max(1, at.line))
+    found: dict[tuple[str, int], str] = {}
+    for path, wanted in lines.items():
+        if os.path.isfile(path):  # noqa: PTH113 - a path may hold anything, even a zero byte
+            hashes = line_hashes(path, wanted)
+            found.update(((path, line), value) for line, value in hashes.items())
+    return found
+
+
+def _result(
+    group: Sequence[Finding],
+    indexes: Mapping[str, int],
+    fingerprints: Mapping[tuple[str, int], str],
+    places: _Places,
+) -> om.Result:
+    first = group[0]
+    related = list(dict.fromkeys(place for finding in group for place in finding.related))
+    related = related[:MOST_RELATED]
+    result = om.Result(
+        message=om.Message(text=_message(group, related, places)),
+        rule_id=first.rule,
+        rule_index=indexes[first.rule],
+        level=str(first.severity),
+        locations=[om.Location(physical_location=places.physical(first.location))],
+        properties=_properties(group),
+    )
+    if fingerprint := fingerprints.get((first.location.path, max(1, first.location.line))):
+        result.partial_fingerprints = {"primaryLocationLineHash": fingerprint}
+    if related:
+        result.related_locations = [places.noted(place, id) for id, place in enumerate(related, 1)]
+    if traces := list(dict.fromkeys(finding.trace for finding in group if finding.trace)):
+        result.code_flows = [_code_flow(trace, places) for trace in traces]
+    return result
+
+
+def _message(group: Sequence[Finding], related: Sequence[Location], places: _Places) -> str:
+    """What was found, how to fix it, and links to the other places it names."""
+    messages = list(dict.fromkeys(finding.message for finding in group))
+    hints = list(dict.fromkeys(finding.hint for finding in group if finding.hint))
+    more = len(messages) - MOST_MERGED
+    parts = [_sentence(sarif_message(text)) for text in messages[:MOST_MERGED]]
+    if more > 0:
+        parts.append(f"And {more:,} more like this.")
+    parts += [_sentence(sarif_message(text)) for text in hints[:MOST_MERGED]]
+    links = [
+        sarif_link(place.note or places.name(place), id)
+        for id, place in enumerate(related[:MOST_LINKS], 1)
+    ]
+    if links:
+        parts.append(f"See {', '.join(links)}.")
+    return " ".join(parts)
+
+
+def _properties(group: Sequence[Finding]) -> dict[str, Any]:
+    tensors = sorted({visible(finding.tensor) for finding in group if finding.tensor})
+    ranks = sorted({finding.rank for finding in group})
+    return {"ranks": ranks, **({"tensors": tensors[:MOST_MERGED]} if tensors else {})}
+
+
+def _code_flow(trace: Sequence[Location], places: _Places) -> om.CodeFlow:
+    half = MOST_STEPS // 2
+    if len(trace) > MOST_STEPS:
+        trace = (*trace[:half], *trace[-half:])
+    steps = [om.ThreadFlowLocation(location=places.noted(step)) for step in trace]
+    return om.CodeFlow(thread_flows=[om.ThreadFlow(locations=steps)])
+
+
+class _Places:
+    """Locations as SARIF has them, and which kinds of URI they came to need."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._artifacts: dict[str, om.ArtifactLocation] = {}
+        self.used_base = False
+        self.used_absolute = False
+
+    def name(self, place: Location) -> str:
+        return f"{shown(place.path, self._root)}:{max(1, place.line)}"
+
+    def artifact(self, path: str) -> om.ArtifactLocation:
+        if path not in self._artifacts:
+            uri = relative_uri(path, self._root)
+            self._artifacts[path] = (
+                om.ArtifactLocation(uri=file_uri(path))
+                if uri is None
+                else om.ArtifactLocation(uri=uri, uri_base_id=_BASE)
+            )
+        found = self._artifacts[path]
+        self.used_base |= found.uri_base_id is not None
+        self.used_absolute |= found.uri_base_id is None
+        return found
+
+    def physical(self, place: Location) -> om.PhysicalLocation:
+        """A place with its full region: GitHub marks nothing without all four numbers."""
+        line, column = max(1, place.line), max(1, place.column)
+        end_line, end_column = max(line, place.end_line), place.end_column
+        if end_line == line:
+            end_column = max(column + 1, end_column)
+        return om.PhysicalLocation(
+            artifact_location=self.artifact(place.path),
+            region=om.Region(
+                start_line=line,
+                start_column=column,
+                end_line=end_line,
+                end_column=max(1, end_column),
+            ),
+        )
+
+    def noted(self, place: Location, id: int | None = None) -> om.Location:
+        message = om.Message(text=sarif_message(place.note or self.name(place)))
+        location = om.Location(physical_location=self.physical(place), message=message)
+        if id is not None:
+            location.id = id
+        return location
+
+
+# --- The run ---------------------------------------------------------------------------
+
+
+def _invocation(report: Report, context: Context, left_out: int, places: _Places) -> om.Invocation:
+    notifications = [_not_audited(rank, places) for rank in report.failed_ranks]
+    if not report.ranks:
+        notifications.append(_notification("error", "Nothing was audited."))
+    if left_out:
+        notifications.append(
+            _notification(
+                "warning",
+                f"Only the {MOST_RESULTS:,} most severe results are listed here; "
+                f"{left_out:,} more were left out.",
+            )
+        )
+    invocation = om.Invocation(
+        execution_successful=bool(report.ranks) and not report.failed_ranks,
+        exit_code=report.exit_status(context.fail_on),
+        tool_execution_notifications=notifications or None,
+    )
+    if context.command_line:
+        invocation.command_line = visible(shlex.join(context.command_line))
+    return invocation
+
+
+def _not_audited(rank: RankReport, places: _Places) -> om.Notification:
+    reason = rank.failure or "the reason is not known"
+    text = f"Rank {rank.rank} was not audited: {sarif_message(reason)}"
+    notification = _notification("error", _sentence(text))
+    if path := rank.cuda_path or rank.graph_path:
+        physical = om.PhysicalLocation(artifact_location=places.artifact(path))
+        notification.locations = [om.Location(physical_location=physical)]
+    return notification
+
+
+def _notification(level: str, text: str) -> om.Notification:
+    return om.Notification(level=level, message=om.Message(text=text))
