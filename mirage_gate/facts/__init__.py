@@ -18,7 +18,9 @@ from mirage_gate.findings import Location
 if TYPE_CHECKING:
     from mirage_gate.artifacts.cuda import CudaSource, Declaration
     from mirage_gate.artifacts.graph import Graph
+    from mirage_gate.facts.events import EventGraph
     from mirage_gate.facts.layers import Layers
+    from mirage_gate.facts.order import Order
     from mirage_gate.facts.regions import Regions
     from mirage_gate.facts.wiring import Wiring
 
@@ -82,6 +84,20 @@ class RankFacts:
         from mirage_gate.facts.layers import Layers
 
         return Layers(self)
+
+    @cached_property
+    def events(self) -> EventGraph:
+        """Which event waits for which, and whether the counts let the graph run to its end."""
+        from mirage_gate.facts.events import EventGraph
+
+        return EventGraph(self)
+
+    @cached_property
+    def order(self) -> Order:
+        """Which accesses to the same bytes no event orders."""
+        from mirage_gate.facts.order import Order
+
+        return Order(self)
 
     def task_type(self, code: int) -> TaskType:
         """Give the facts of a type; an unknown one reads its inputs and writes its outputs."""

@@ -1,8 +1,24 @@
-"""The rule table as text: what ``explain`` prints."""
+"""``explain``: the rule table as text."""
 
 from __future__ import annotations
 
-from mirage_gate.rules import Rule, all_rules
+import click
+
+from mirage_gate.rules import Rule, all_rules, rule_by_id
+
+
+@click.command()
+@click.argument("rule", required=False)
+def command(rule: str | None) -> int:
+    """Say what RULE proves, with an example and how to fix it; without RULE, list all."""
+    if rule is None:
+        click.echo(catalogue())
+        return 0
+    found = rule_by_id(rule)
+    if found is None:
+        raise click.UsageError(f"{rule!r} is no rule; `mirage-gate explain` lists them")
+    click.echo(page(found))
+    return 0
 
 
 def catalogue() -> str:

@@ -6,17 +6,44 @@ from collections import Counter
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-from mirage_gate.artifacts.pairs import Pair
+import click
+
+from mirage_gate.artifacts import pairs
 from mirage_gate.audit import open_pair
+from mirage_gate.commands import _common
 from mirage_gate.facts import Options, RankFacts
 from mirage_gate.reports._escape import plain
 
 
-def show_tensor(pairs: Iterable[Pair], tensor: str, options: Options) -> tuple[str, int]:
+@click.command()
+@click.argument("path")
+@click.argument("tensor")
+@_common.ranks_option
+@_common.header_option
+@_common.config_option
+def command(
+    path: str,
+    tensor: str,
+    ranks: frozenset[int] | None,
+    runtime_header: str | None,
+    config_file: str | None,
+) -> int:
+    """Show who writes and who reads TENSOR, by layer and task type."""
+    types = _common.task_types_from(_common.settings_from(config_file), runtime_header)
+    try:
+        found = pairs.find([path], ranks or frozenset())
+    except pairs.NothingFound as error:
+        raise click.UsageError(str(error)) from error
+    text, status = show_tensor(found, tensor, Options(task_types=types))
+    click.echo(text)
+    return status
+
+
+def show_tensor(found: Iterable[pairs.Pair], tensor: str, options: Options) -> tuple[str, int]:
     """Give (text, exit status) for one tensor over some pairs; 2 if no rank declares it."""
     lines: list[str] = []
     status = 2
-    for pair in pairs:
+    for pair in found:
         facts = open_pair(pair, options)
         if isinstance(facts, str):
             lines.append(f"rank {pair.rank}: {plain(facts)}")

@@ -1,0 +1,133 @@
+"""What the commands share: how a value on the command line is read."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from mirage_gate.config import Config
+    from mirage_gate.facts.task_types import TaskType
+
+Progress = Callable[[str], None]
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Split a comma-separated value."""
+    return tuple(word for word in (part.strip() for part in text.split(",")) if word)
+
+
+def listed(value: str | None, configured: Sequence[str] | None) -> tuple[str, ...]:
+    """Give an option's words: the command line's, else the configuration's, else none."""
+    return tuple(configured or ()) if value is None else words(value)
+
+
+def _ranks(_: click.Context, __: click.Parameter, value: str | None) -> frozenset[int] | None:
+    if value is None:
+        return None
+    listed = words(value)
+    if not listed or not all(word.isdecimal() and len(word) < 7 for word in listed):
+        raise click.BadParameter(f"{value!r} is no list of ranks such as 0,1,3")
+    return frozenset(map(int, listed))
+
+
+def ranks_option(command: _Command) -> _Command:
+    """Add ``--ranks``: a frozenset of numbers, or None."""
+    option = click.option(
+        "--ranks", metavar="LIST", callback=_ranks, help="Audit these ranks only: 0,1,3."
+    )
+    return option(command)
+
+
+def config_option(command: _Command) -> _Command:
+    """Add ``--config`` as ``config_file``."""
+    option = click.option(
+        "--config",
+        "config_file",
+        metavar="FILE",
+        type=click.Path(exists=True, dir_okay=False),
+        help="Configuration; by default mirage-gate.toml or pyproject.toml is looked for.",
+    )
+    return option(command)
+
+
+def header_option(command: _Command) -> _Command:
+    """Add ``--runtime-header``."""
+    option = click.option(
+        "--runtime-header",
+        metavar="FILE",
+        type=click.Path(exists=True, dir_okay=False),
+        help="A fork's runtime_header.h: its task type codes.",
+    )
+    return option(command)
+
+
+def settings_from(config_file: str | None) -> Config:
+    """Read the configuration that was named, or the nearest one."""
+    from mirage_gate import config
+
+    try:
+        path = Path(config_file) if config_file else config.find(Path.cwd())
+        return config.load(path) if path else config.Config()
+    except config.ConfigError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def task_types_from(settings: Config, runtime_header: str | None) -> dict[int, TaskType]:
+    """Give every known task type: built in, from the header, from the configuration."""
+    from mirage_gate import config
+
+    header = runtime_header or settings.runtime_header
+    try:
+        codes = config.header_codes(Path(header)) if header else None
+        return config.task_types(settings, codes)
+    except config.ConfigError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def rules_in(listed: Sequence[str]) -> tuple[str, ...]:
+    """Check that each word names at least one rule: a mistyped one must not switch all off."""
+    from mirage_gate.audit import names
+    from mirage_gate.rules import all_rules, rule_by_id
+
+    checked = []
+    for word in listed:
+        rule = rule_by_id(word)
+        known = rule.id if rule else word.upper()
+        if not any(names(known, rule.id) for rule in all_rules()):
+            raise click.UsageError(f"{word!r} names no rule; `mirage-gate explain` lists them")
+        checked.append(known)
+    return tuple(checked)
+
+
+def write(file: str, text: str) -> None:
+    """Write a report; what goes wrong is said in a sentence."""
+    from mirage_gate.output import write as write_file
+
+    try:
+        write_file(Path(file), text)
+    except OSError as error:
+        raise click.FileError(file, error.strerror or str(error)) from error
+
+
+@contextlib.contextmanager
+def progress() -> Iterator[Progress]:
+    """Give a function that shows what is going on: on a terminal, on standard error."""
+    import sys
+
+    if not sys.stderr.isatty():
+        yield lambda _text: None
+        return
+
+    def show(text: str) -> None:
+        click.echo(f"\r\x1b[K{text} …", nl=False, err=True)
+
+    try:
+        yield show
+    finally:
+        click.echo("\r\x1b[K", nl=False, err=True)

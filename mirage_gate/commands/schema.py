@@ -1,0 +1,18 @@
+"""``schema``: print a published JSON Schema."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command()
+@click.argument("name")
+def command(name: str) -> int:
+    """Print the JSON Schema NAME, such as task-graph."""
+    from mirage_gate import schema_files
+
+    try:
+        click.echo(schema_files.text(name), nl=False)
+    except LookupError as error:
+        raise click.UsageError(str(error.args[0])) from error
+    return 0
