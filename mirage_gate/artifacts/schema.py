@@ -177,8 +177,10 @@ def malformed(data: bytes, error: Exception) -> Malformed:
         json.loads(text, parse_int=_integer, parse_constant=_no_constant)
     except json.JSONDecodeError as wrong:
         offset = len(text[: wrong.pos].encode("utf-8"))
-        what = "the text ends too early" if offset >= len(data.rstrip()) else wrong.msg
-        return Malformed(what, offset)
+        end = len(data.rstrip())
+        if offset >= end:
+            return Malformed("the text ends too early", end)
+        return Malformed(wrong.msg, offset)
     except RecursionError:
         return Malformed("nested too deeply", 0)
     except ValueError as wrong:

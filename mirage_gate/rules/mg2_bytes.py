@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from math import prod
 from typing import TYPE_CHECKING
 
 from mirage_gate.artifacts.graph import Tensor
@@ -466,12 +467,15 @@ def undecided_tiles(facts: RankFacts) -> Iterator[Finding]:
     for name in facts.regions.names:
         regions = facts.regions.of(name)
         if regions.undecided:
-            first = facts.wiring.of(name)[0]
+            # The largest tile is the likeliest culprit.
+            worst = max(
+                facts.wiring.of(name), key=lambda a: prod(facts.graph.tensors[a.tensor].dims)
+            )
             yield Finding(
                 rule="MG208",
                 severity=Severity.WARNING,
                 message=f"the tiles of {name} were not compared: {regions.undecided}",
-                location=slot_field(facts, first, "strides"),
+                location=slot_field(facts, worst, "strides"),
                 hint="look at the dims and strides of its tiles",
                 related=declared(facts, name),
                 tensor=name,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mirage_gate.artifacts.cuda import SENTINEL
+from mirage_gate.facts.regions import BITS
 from mirage_gate.findings import Finding, Location, Severity
 from mirage_gate.rules._words import groups_of, plural, slot_field, tasks
 from mirage_gate.rules.base import rule
@@ -329,3 +330,78 @@ def unknown_task_type(facts: RankFacts) -> Iterator[Finding]:
             hint="name it with --runtime-header, and its slots under task-types",
             rank=facts.rank,
         )
+
+
+@rule(
+    "MG508",
+    "variant-shape",
+    Severity.WARNING,
+    "Tasks run a variant that was compiled for tiles of another shape or type.",
+    why="""
+        A variant is a kernel generated for one shape: its tile sizes are template arguments.
+        In correct graphs all tasks of one (type, variant) carry, slot by slot, tiles of one
+        shape and data type. A task among them with another tile runs a kernel that was
+        compiled for something else. An error where the data types differ in size.
+    """,
+    example="Of 128 tasks of variant 0, one carries 8 x 96 weights where all others carry 8 x 64.",
+    fix="Give the tasks the variant that was generated for their tiles, or correct the tiles.",
+    limits="A fork's kernel that reads its shape at run time can be waived.",
+)
+def variant_shape(facts: RankFacts) -> Iterator[Finding]:
+    tensors = facts.graph.tensors
+    for (task_type, variant), groups in sorted(_kernels(facts).items()):
+        branch = facts.wiring.branch(task_type, variant)
+        if branch is None or not facts.knows(task_type):
+            continue
+        shapes: dict[tuple[bool, int], Counter[tuple[int, tuple[int, ...]]]] = defaultdict(Counter)
+        carriers: dict[tuple[object, ...], list[Group]] = defaultdict(list)
+        for group in groups:
+            for is_input, operands in ((True, group.inputs), (False, group.outputs)):
+                for index, number in enumerate(operands):
+                    tensor = tensors[number]
+                    _, reads, writes = facts.wiring.use(group, is_input, index)
+                    if tensor.base_ptr != SENTINEL and (reads or writes):
+                        shape = (tensor.data_type, tensor.dims)
+                        shapes[is_input, index][shape] += group.count
+                        carriers[(is_input, index, *shape)].append(group)
+        for (is_input, index), counts in shapes.items():
+            if len(counts) > 1:
+                usual = counts.most_common(1)[0][0]
+                odd = {s: carriers[(is_input, index, *s)] for s in counts if s != usual}
+                yield _odd_shape(facts, branch, is_input, index, usual, odd)
+                break  # the other slots of the same tasks would say it again
+
+
+def _odd_shape(
+    facts: RankFacts,
+    branch: Branch,
+    is_input: bool,
+    index: int,
+    usual: tuple[int, tuple[int, ...]],
+    odd: dict[tuple[int, tuple[int, ...]], list[Group]],
+) -> Finding:
+    groups = [group for found in odd.values() for group in found]
+    first = min(groups, key=lambda group: group.first)
+    other = next(shape for shape, found in odd.items() if first in found)
+    side = "input" if is_input else "output"
+    clash = any(BITS.get(shape[0]) != BITS.get(usual[0]) for shape in odd)
+    return Finding(
+        rule="MG508",
+        severity=Severity.ERROR if clash else Severity.WARNING,
+        message=(
+            f"{side} {index} of {tasks(facts, groups)} holds {_tile(other)}, and "
+            f"variant {branch.variant} of {branch.type_name} runs on {_tile(usual)}"
+        ),
+        location=facts.in_graph("all_tasks", first.first, "variant_id"),
+        hint="give the tasks the variant that was generated for their tiles",
+        related=(
+            branch.location.saying("the variant's kernel"),
+            facts.in_graph("all_tasks", first.first, f"{side}s", index, "dims", note="its tile"),
+        ),
+        rank=facts.rank,
+    )
+
+
+def _tile(shape: tuple[int, tuple[int, ...]]) -> str:
+    data_type, dims = shape
+    return f"{' x '.join(map(str, dims)) or 'a scalar'} of data type {data_type}"

@@ -1,0 +1,100 @@
+"""The real artifacts' verdicts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mirage_gate.artifacts import pairs
+from mirage_gate.audit import check
+from mirage_gate.findings import Finding, Severity
+from mirage_gate.report import Report
+from tests.rules import line_of
+
+CLEAN = (
+    "qwen3_0.6b_4l_hopper",
+    "qwen3_8b_4l_hopper_splitkv",
+    "qwen3_8b_2l_ampere_tp4_allgather",
+    "qwen3_30b_a3b_6l_blackwell",
+    "qwen3_1.7b_6l_hopper_tp2_tile",
+)
+TABLES = {
+    "mutant_rope_none_all": ("cos_position_embedding", "sin_position_embedding"),
+    "dsv3_4l_blackwell_tp1": ("rope_cos", "rope_sin"),
+    "pre665_dsv3_4l_blackwell_tp1": ("rope_cos", "rope_sin"),
+    "pre665_dsv3_7l_blackwell_tp8": ("rope_cos", "rope_sin"),
+    "pre665_dsv3_5l_blackwell_tp8_mtp2": ("rope_cos", "rope_sin"),
+}
+
+
+def report_on(artifacts: Path, name: str) -> Report:
+    report = check(pairs.find([str(artifacts / name)]))
+    assert not report.failed_ranks
+    return report
+
+
+def above_notes(report: Report) -> list[Finding]:
+    return [finding for finding in report.findings if finding.severity is not Severity.NOTE]
+
+
+def said(report: Report) -> list[tuple[str, str]]:
+    """(rule, tensor) of everything above a note."""
+    return sorted({(finding.rule, finding.tensor) for finding in above_notes(report)})
+
+
+@pytest.mark.parametrize("name", CLEAN)
+def test_a_clean_graph_is_clean_on_every_rank(artifacts: Path, name: str) -> None:
+    report = report_on(artifacts, name)
+    assert len(report.ranks) == (int(name.split("_tp")[1][0]) if "_tp" in name else 1)
+    assert above_notes(report) == []
+    assert report.exit_status("warning") == 0
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_unwired_tables_are_named_on_their_lines(artifacts: Path, name: str) -> None:
+    report = report_on(artifacts, name)
+    found = [finding for finding in report.findings if finding.rule == "MG101"]
+    assert {finding.tensor for finding in found} == set(TABLES[name])
+    for finding in found:
+        text = Path(finding.location.path).read_text()
+        assert finding.location.line == line_of(text, f'all_tensors["{finding.tensor}"]')
+    assert report.exit_status() == 1
+
+
+@pytest.mark.parametrize("name", ["pre665_dsv3_4l_blackwell_tp1", "pre665_dsv3_7l_blackwell_tp8"])
+def test_deepseek_has_two_errors_and_one_warning(artifacts: Path, name: str) -> None:
+    assert said(report_on(artifacts, name)) == [
+        ("MG101", "rope_cos"),
+        ("MG101", "rope_sin"),
+        ("MG505", ""),
+    ]
+
+
+def test_multi_token_prediction_reads_what_nobody_writes(artifacts: Path) -> None:
+    report = report_on(artifacts, "pre665_dsv3_5l_blackwell_tp8_mtp2")
+    assert said(report) == [
+        ("MG101", "rope_cos"),
+        ("MG101", "rope_sin"),
+        ("MG105", "mtp_target_token_ids"),
+        ("MG505", ""),
+    ]
+    repeated = [finding.message for finding in report.findings if finding.rule == "MG505"]
+    assert len(repeated) == 3
+    for name in ("QUANTIZE_FP8", "MTP_VERIFY_STRICT", "MTP_ACCEPT_COMMIT"):
+        assert sum(name in message for message in repeated) == 1
+
+
+def test_eight_identical_tasks_are_named_by_type(artifacts: Path) -> None:
+    report = report_on(artifacts, "pre665_dsv3_4l_blackwell_tp1")
+    finding = next(finding for finding in report.findings if finding.rule == "MG505")
+    assert "TASK_QUANTIZE_FP8_SM100" in finding.message
+    assert " 8 to 64 times" in finding.message
+    text = Path(finding.location.path).read_text().split("\n")
+    assert '"task_type": 275' in text[finding.location.line - 1]
+
+
+def test_a_feature_switched_off_is_no_error(artifacts: Path) -> None:
+    report = report_on(artifacts, "fused_shuffled_none_3l_ampere")
+    assert report.count(Severity.ERROR) == 0
+    assert {finding.rule for finding in above_notes(report)} <= {"MG701"}

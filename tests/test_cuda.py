@@ -1,0 +1,246 @@
+"""Reading a .cu: every dialect, and nothing that only looks like a statement."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirage_gate.artifacts.cuda import CudaSource, Declaration, mask, parse
+from tests.emitter import LITERAL, OLD, deepseek_v3, qwen3, qwen3_ampere
+
+HOST = '  char *{0} = static_cast<char*>(model_tensors.at("{0}"));\n  all_tensors["{0}"] = {0};\n'
+
+
+def one(text: str) -> Declaration:
+    declarations = parse("k.cu", text).declarations
+    assert len(declarations) == 1
+    return declarations[0]
+
+
+def names(text: str | bytes) -> list[str]:
+    return [declaration.name for declaration in parse("k.cu", text).declarations]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "nbytes", "pointer"),
+    [
+        (HOST.format("x"), "host", None, ""),
+        (
+            '  char *x = (char*)(0x7F0005000000);\n  all_tensors["x"] = x;',
+            "host",
+            None,
+            "0x7f0005000000",
+        ),
+        (
+            '  void *x;\n  CUDA_CHECK(cudaMalloc(&x, 4096));\n  all_tensors["x"] = x;',
+            "scratch",
+            4096,
+            "",
+        ),
+        ('  void *x;\n  cudaMalloc(&x, 4096);\n  all_tensors["x"] = x;', "scratch", 4096, ""),
+        (
+            '  void *x = nvshmem_malloc(512);\n  assert(x != nullptr);\n  all_tensors["x"] = x;',
+            "symmetric",
+            512,
+            "",
+        ),
+        ('  char *x;\n  cudaMalloc(&x, 64);\n  all_tensors["x"] = x;', "shuffled", 64, ""),
+        ('  all_tensors["nullptr"] = nullptr;', "sentinel", None, ""),
+        ('  all_tensors["x"] = somewhere_else;', "unknown", None, ""),
+        ('\tvoid\t*x;\tcudaMalloc( & x , 8 );all_tensors [ "x" ]=x;', "scratch", 8, ""),
+        (
+            '  void *x;\n  cudaMalloc(\n    &x,\n    8\n  );\n  all_tensors\n  [\n"x"\n]\n =\n x;',
+            "scratch",
+            8,
+            "",
+        ),
+    ],
+)
+def test_storage_kinds_and_dialects(text: str, kind: str, nbytes: int | None, pointer: str) -> None:
+    declaration = one(text)
+    assert declaration.kind == kind
+    assert declaration.nbytes == nbytes
+    assert declaration.pointer == pointer
+
+
+def test_a_declaration_knows_its_line_and_that_of_its_storage() -> None:
+    declaration = one("// a comment\n\n" + HOST.format("rope_cos"))
+    at, storage = declaration.location, declaration.storage
+    assert (at.line, at.column, at.end_line, at.end_column) == (4, 3, 4, 38)
+    assert storage is not None
+    assert (storage.line, storage.column) == (3, 3)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '// all_tensors["x"] = x;',
+        '// spliced \\\nall_tensors["x"] = x;',
+        '/* all_tensors["x"] = x; */',
+        '/* never closed all_tensors["x"] = x;',
+        '#if 0\n#ifdef A\n#endif\nall_tensors["x"] = x;\n#endif',
+        '  # if 0\nall_tensors["x"] = x;\n',
+        'puts("all_tensors[\\"x\\"] = x;");',
+        'auto s = R"(all_tensors["x"] = x;)";',
+        'auto s = R"cc()" all_tensors["x"] = x; )cc";',
+        'R"(never closed all_tensors["x"] = x;',
+        'auto p = all_tensors.at("x");',
+        'if (all_tensors.find("x") != all_tensors.end()) {}',
+        'if (all_tensors["x"] == x) {}',
+        'use(all_tensors["x"]);',
+        'my_all_tensors["x"] = x;',
+        "all_tensors[name] = x;",
+    ],
+)
+def test_what_only_looks_like_a_declaration(text: str) -> None:
+    assert names(f"{text}\n") == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'all_tensors["x"] = x; // all_tensors["y"] = y;',
+        'a(); /* b */ all_tensors["x"] /* c */ = /* d */ x;',
+        "#if 0\n#else\n" + HOST.format("x") + "#endif\n",
+        "int n = 1'000'000; " + HOST.format("x"),
+        "char c = '\"'; " + HOST.format("x"),
+        'puts("// not a comment"); ' + HOST.format("x"),
+        'puts("\\\\"); ' + HOST.format("x"),
+        'puts("never closed\n' + HOST.format("x"),
+        "#error don't\n" + HOST.format("x"),
+        'auto s = R"(a " quote)"; ' + HOST.format("x"),
+    ],
+)
+def test_declarations_beside_comments_and_strings(text: str) -> None:
+    assert names(text) == ["x"]
+
+
+def test_encodings_and_line_ends_keep_lines_and_columns() -> None:
+    plain = one("\n\n" + HOST.format("x")).location
+    for data in (
+        b"\xef\xbb\xbf\n\n" + HOST.format("x").encode(),
+        b"// \xff\xfe\n\n" + HOST.format("x").encode(),
+        ("\r\n\r\n" + HOST.format("x").replace("\n", "\r\n")).encode(),
+    ):
+        found = parse("k.cu", data).declarations[0].location
+        assert found == plain
+
+
+def test_a_name_is_kept_as_it_stands() -> None:
+    text = 'all_tensors["model.layers.0.x"] = model.layers.0.x;all_tensors["ü <b>"] = y;'
+    assert names(text) == ["model.layers.0.x", "ü <b>"]
+    assert names(b'all_tensors["a\xffb"] = y;') == ["a\ufffdb"]
+
+
+def test_a_repeated_name_is_two_declarations() -> None:
+    assert names(HOST.format("x") * 2) == ["x", "x"]
+
+
+def test_copies_of_a_shuffled_tensor() -> None:
+    pair = qwen3_ampere(3, shuffled=(1,)).emit()
+    source = parse("k.cu", pair.cuda_text())
+    shuffled = [d for d in source.declarations if d.kind == "shuffled"]
+    assert len(shuffled) == 1
+    gate, up = shuffled[0].copies
+    assert (gate.source, up.source) == ("layer_1_gate_proj", "layer_1_up_proj")
+    assert gate.offset == 0
+    assert up.offset == gate.width
+    assert gate.pitch == gate.width + up.width
+    assert gate.location.line < up.location.line < shuffled[0].location.line
+
+
+def test_the_dispatch_table() -> None:
+    text = """
+void _execute_task(TaskDesc const* task_desc) {
+  if (task_desc->task_type == TASK_A && task_desc->variant_id == 0) {
+    f(task_desc->input_ptrs[1], task_desc->input_tma_desc_ptrs[2][0],
+      task_desc->output_ptrs[0], runtime_config.tokens, task_desc->task_metadata.kv_idx);
+    // task_desc->input_ptrs[5]
+  }
+  else if (task_desc.task_type == TASK_A && task_desc.variant_id == 1) {
+    f(task_desc.input_ptrs[i]);
+  }
+  else if (task_desc->task_type == TASK_A && task_desc->variant_id == 0) {
+    f(task_desc->input_ptrs[6]);
+  }
+}
+void other() { f(task_desc->input_ptrs[3]); }
+"""
+    source = parse("k.cu", text)
+    assert list(source.dispatch) == [("TASK_A", 0), ("TASK_A", 1)]
+    first, second = source.dispatch.values()
+    assert first.inputs == {1, 2}
+    assert first.tma_inputs == {2}
+    assert first.outputs == {0}
+    assert first.metadata == {"kv_idx"}
+    assert first.runtime == {"tokens"}
+    assert first.location.line == 3
+    assert not first.names_input(5)
+    assert second.every_input
+    assert second.names_input(6)
+
+
+def test_the_loader_and_the_world() -> None:
+    for dialect, has_offset in ((LITERAL, True), (OLD, False)):
+        pair = deepseek_v3(1, ranks=8).written(dialect).emit()
+        source = parse("k.cu", pair.cuda_text())
+        assert source.world_size == 8
+        assert set(source.loader_fields) >= set(pair.fields)
+        assert ("task_offset" in source.loader_fields) is has_offset
+    assert parse("k.cu", "if (num_gpus == 4) {}").world_size is None
+
+
+def test_a_file_with_its_tasks_inside() -> None:
+    text = "\nall_tasks.push_back(FullTaskDesc(TASK_TERMINATE));\n"
+    embedded = parse("k.cu", text).embedded
+    assert embedded is not None
+    assert embedded.line == 2
+    other = parse("k.cu", "FullTaskDesc task_desc(static_cast<TaskType>(101));").embedded
+    assert other is not None
+
+
+def test_the_loader_itself_embeds_nothing() -> None:
+    for model in (qwen3(1), deepseek_v3(1)):
+        assert parse("k.cu", model.emit().cuda_text()).embedded is None
+
+
+def same(one: CudaSource, other: CudaSource) -> bool:
+    return [(d.name, d.kind, d.nbytes) for d in one.declarations] == [
+        (d.name, d.kind, d.nbytes) for d in other.declarations
+    ] and list(one.dispatch) == list(other.dispatch)
+
+
+def test_blanks_change_nothing() -> None:
+    text = qwen3(2, ranks=2).emit().cuda_text()
+    base = parse("k.cu", text)
+    assert same(base, parse("k.cu", text.replace("\n", "\r\n")))
+    assert same(base, parse("k.cu", text.replace("  ", "\t")))
+    assert same(base, parse("k.cu", text.replace("[", " [ ").replace("(", " ( ")))
+
+
+def test_masking_keeps_the_length_and_the_lines() -> None:
+    text = qwen3(1).emit().cuda_text() + '/* a\nb */ "s\\"t" // c\n R"(x\ny)" #if 0\n'
+    masked = mask(text)
+    assert len(masked) == len(text)
+    assert "mask" not in masked
+
+
+PIECES = r"""
+/* // " ' \" R"( R"a( #if·0¶ #if·0¶#endif¶ all_tensors[ all_tensors["x"]·=· char·* void·*x
+cudaMalloc(& cudaMemcpy2DAsync( task_desc-> task.at( task_desc->task_type·==· num_gpus·=· }¶ \¶
+· FullTaskDesc( task_desc->input_ptrs[ char·*x·=·(char*)(0x all_tensors·
+"""
+"""Openings of statements that never end; a dot stands for a blank, a pilcrow for a line's end."""
+
+
+@pytest.mark.parametrize("piece", PIECES.split())
+def test_any_repetition_is_read_in_a_moment(piece: str) -> None:
+    """A reader that is not linear would be at these for minutes."""
+    piece = piece.replace("·", " ").replace("¶", "\n")
+    source = parse("k.cu", piece * (1_000_000 // len(piece)))
+    assert source.declarations == () or source.declarations[0].name == "x"
+
+
+def test_one_very_long_line() -> None:
+    text = "x" * 200_000 + " " + HOST.format("x") + "y" * 200_000
+    declaration = one(text)
+    assert declaration.location.line == 2
