@@ -193,17 +193,20 @@ def partly_read(facts: RankFacts) -> Iterator[Finding]:
 def _spans_of_siblings(facts: RankFacts) -> dict[str, int]:
     """Say where the tiles of each layer's host tensor usually end, in bytes.
 
-    Given only where at least two layers, and most of them, agree.
+    Given only where at least two layers, and most of them, agree on the end and on how many
+    references get there: a layer of another size has another number of tasks, but as many
+    tasks over fewer bytes have read some of them twice.
     """
-    ends: dict[str, dict[str, int]] = defaultdict(dict)
+    layers: dict[str, dict[str, tuple[int, int]]] = defaultdict(dict)
     for name, declaration in facts.declared.items():
         if declaration.kind == "host" and layer_in(name) is not None and facts.wiring.of(name):
-            ends[role_of(name)][name] = facts.regions.of(name).hull[1] // 8
+            end = facts.regions.of(name).hull[1] // 8
+            layers[role_of(name)][name] = (end, facts.wiring.input_refs(name))
     spans: dict[str, int] = {}
-    for layers in ends.values():
-        (end, count), *_ = Counter(layers.values()).most_common(1)
-        if count >= 2 and 2 * count > len(layers):
-            spans.update(dict.fromkeys(layers, end))
+    for siblings in layers.values():
+        ((end, refs), count), *_ = Counter(siblings.values()).most_common(1)
+        if count >= 2 and 2 * count > len(siblings):
+            spans.update({name: end for name, (_, own) in siblings.items() if own == refs})
     return spans
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mirage_gate.findings import Severity
-from tests.emitter import Pair, deepseek_v3, qwen3, qwen3_ampere, qwen3_moe
+from tests.emitter import Declaration, Pair, deepseek_v3, qwen3, qwen3_ampere, qwen3_moe
 from tests.rules import Path, fires, silent
 
 NORM, PROJECTION, ATTENTION, RESIDUAL, SILU = 154, 155, 153, 156, 118
@@ -101,6 +101,15 @@ def rows_in_the_middle_of_a_host_weight_are_read_by_none() -> Pair:
     pair = qwen3(1).emit()
     tiles = _operator(pair, RESIDUAL, "inputs", 1, "layer_0_o_proj")
     tiles[1]["offset"] = tiles[0]["offset"]
+    return pair
+
+
+@silent("MG203")
+def a_layer_with_a_smaller_weight_and_fewer_tasks() -> Pair:
+    pair = qwen3(4).emit()
+    tasks = [t for t in pair.tasks(RESIDUAL) if t["inputs"][1]["base_ptr"] == "layer_1_o_proj"]
+    tasks[-1]["inputs"][1]["base_ptr"] = "layer_1_o_proj_rest"
+    pair.declarations.insert(0, Declaration("layer_1_o_proj_rest"))
     return pair
 
 
