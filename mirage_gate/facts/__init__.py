@@ -18,22 +18,26 @@ from mirage_gate.findings import Location
 if TYPE_CHECKING:
     from mirage_gate.artifacts.cuda import CudaSource, Declaration
     from mirage_gate.artifacts.graph import Graph
+    from mirage_gate.artifacts.model_config import ModelConfig
     from mirage_gate.facts.events import EventGraph
     from mirage_gate.facts.layers import Layers
     from mirage_gate.facts.order import Order
     from mirage_gate.facts.regions import Regions
+    from mirage_gate.facts.siblings import Siblings
     from mirage_gate.facts.wiring import Wiring
 
 
 class Options(msgspec.Struct, frozen=True):
     """What a user may set that changes facts rather than verdicts.
 
-    ``task_types`` are all known types by code: the built-in ones and the user's.
+    ``task_types`` are all known types by code: the built-in ones and the user's. ``model`` is
+    the model's own description, where there is one.
     """
 
     critical: Critical = msgspec.field(default_factory=Critical)
     task_types: dict[int, TaskType] = msgspec.field(default_factory=built_in)
     workers: int = 0
+    model: ModelConfig | None = None
 
 
 class RankFacts:
@@ -80,10 +84,17 @@ class RankFacts:
 
     @cached_property
     def layers(self) -> Layers:
-        """Which layer each group of tasks belongs to."""
+        """Which layer each group of tasks belongs to, and which operators a layer has."""
         from mirage_gate.facts.layers import Layers
 
         return Layers(self)
+
+    @cached_property
+    def siblings(self) -> Siblings:
+        """Which layers are alike, and what each slot of their operators stands for."""
+        from mirage_gate.facts.siblings import Siblings
+
+        return Siblings(self)
 
     @cached_property
     def events(self) -> EventGraph:
@@ -98,6 +109,13 @@ class RankFacts:
         from mirage_gate.facts.order import Order
 
         return Order(self)
+
+    def release(self) -> None:
+        """Let go of everything.
+
+        Facts refer to each other in circles. The garbage collector would have to find them.
+        """
+        vars(self).clear()
 
     def task_type(self, code: int) -> TaskType:
         """Give the facts of a type; an unknown one reads its inputs and writes its outputs."""

@@ -34,7 +34,7 @@ LAUNCH = 1
 
 NOTHING = -1
 INVALID = -2
-"""Stand for an event in ``EventGraph.waits`` and ``.fires``: none at all, or one that is not there."""
+"""In ``EventGraph.waits`` and ``.fires``: no event at all, and one that is not there."""
 
 
 def tag_of(event_id: int) -> int:
@@ -94,10 +94,14 @@ class EventGraph:
         # Task 0 only ends a worker, and task 1 is not launched by event 1.
         self.weight = [group.count - (group.first == 0) for group in groups]
         self.waits = [
-            NOTHING if group.first < 2 and group.count == 1 else self._waits(group.dependent)
-            for group in groups
+            NOTHING if self._outside(group) else self._waits(group.dependent) for group in groups
         ]
         self.fires = [self._position(group.trigger) for group in groups]
+
+    @staticmethod
+    def _outside(group: Group) -> bool:
+        """Whether event 1 does not launch the group: task 0, or task 1 and what is just like it."""
+        return group.first == 1 or (group.first == 0 and group.count == 1)
 
     def _position(self, event_id: int) -> int:
         if event_id == NO_EVENT:
@@ -317,17 +321,20 @@ class EventGraph:
         needed = [event.num_triggers for event in self.events]
         fired = [False] * self.count
         # Task 1 is put on a worker's queue before anything else happens.
-        started = [group.first < 2 and group.count == 1 for group in groups]
+        started = [self._outside(group) for group in groups]
         wave = [group for group in groups if started[group.number]]
         # What needs no trigger does not wait; but first it must be launched.
         free = [p for p in range(2, self.count) if not needed[p]]
         arrived = [0] * self.count
 
-        def fire(position: int) -> None:
-            fired[position] = True
-            for group in self.waiting[position]:
-                started[group.number] = True
-                wave.append(group)
+        def fire(*positions: int) -> None:
+            for position in positions:
+                fired[position] = True
+                for group in self.waiting[position]:
+                    started[group.number] = True
+                    wave.append(group)
+            if LAUNCH in positions:
+                fire(*free)
 
         if self.count > LAUNCH and not needed[LAUNCH]:
             fire(LAUNCH)
@@ -339,9 +346,6 @@ class EventGraph:
             arrived[position] += self.weight[group.number]
             if arrived[position] >= needed[position] and not fired[position]:
                 fire(position)
-                if position == LAUNCH:
-                    for other in free:
-                        fire(other)
         idle = [group for group in groups if not started[group.number]]
         return Run(fired, idle, self.tasks(idle))
 
@@ -401,7 +405,7 @@ class Before:
 
     def last_common(self, first: int, second: int) -> int:
         """Give the last place that is (or is an ancestor of) both; -1 for none."""
-        base = max(self.base[first], self.base[second])
-        bits = self.bits[first] >> (base - self.base[first])
-        bits &= self.bits[second] >> (base - self.base[second])
+        low, high = sorted((first, second), key=self.base.__getitem__)
+        base, apart = self.base[low], self.base[high] - self.base[low]
+        bits = self.bits[low] & (self.bits[high] << apart | (1 << apart) - 1)
         return base + bits.bit_length() - 1

@@ -14,7 +14,9 @@ Sizes here are bits, so that 4-bit types are exact; what leaves this module is b
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from functools import cached_property, lru_cache
+from math import prod
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -116,16 +118,26 @@ def extent_bits(tensor: Tensor) -> int | None:
     bits = BITS.get(tensor.data_type)
     if bits is None or len(tensor.dims) != len(tensor.strides):
         return None
-    if 0 in tensor.dims:
-        return tensor.offset * 8
-    last = sum((n - 1) * stride for n, stride in zip(tensor.dims, tensor.strides, strict=True))
-    return tensor.offset * 8 + (last + 1) * bits
+    return tensor.offset * 8 + _reach(tensor.dims, tensor.strides) * bits
+
+
+@lru_cache(maxsize=4096)
+def _reach(dims: tuple[int, ...], strides: tuple[int, ...]) -> int:
+    """One past the last element, counted from the first; 0 for an empty tile."""
+    if 0 in dims:
+        return 0
+    return 1 + sum((n - 1) * stride for n, stride in zip(dims, strides, strict=True))
 
 
 def extent_of(tensor: Tensor) -> int | None:
     """One past the last byte that a reference covers; None if its type has no size."""
     bits = extent_bits(tensor)
     return None if bits is None else -(-bits // 8)
+
+
+def size_of(tensor: Tensor) -> int:
+    """How many bytes a tile has; 0 if its type has no size."""
+    return -(-prod(tensor.dims) * BITS.get(tensor.data_type, 0) // 8)
 
 
 class Grid:
@@ -318,32 +330,41 @@ def ranges_text(ranges: Sequence[tuple[int, int]], more: bool = False) -> str:
 class TensorRegions:
     """The regions of one tensor: a mask for each of its references.
 
-    ``undecided`` says why the tiles could not be compared; then every mask is 0.
+    ``hull`` is the least and the largest bit that a tile covers, ``end`` one past the last byte
+    at which any tile ends, an empty one too. ``undecided`` says why the tiles could not be
+    compared; then every mask is 0.
     """
 
     def __init__(self, nbytes: int | None, references: dict[int, Tensor]) -> None:
         self.undecided = ""
-        self._numbers: dict[int, int] = {}
+        self._masks: dict[int, int] = {}
         tiles: list[tuple[int, tuple[Shape, ...]]] = []
+        sized: list[int] = []
         self.hull = _hull(references.values())
+        self.end = max((extent_of(tensor) or 0 for tensor in references.values()), default=0)
         low, high = self.hull if nbytes is None else (0, nbytes * 8)
         try:
             for number, tensor in references.items():
                 bits = BITS.get(tensor.data_type)
                 if bits is not None and len(tensor.dims) == len(tensor.strides):
-                    self._numbers[number] = len(tiles)
+                    sized.append(number)
                     tiles.append((tensor.offset * 8, shapes(tensor.dims, tensor.strides, bits)))
             tiles.append((low, (Shape((), high - low, high - low),)))
             self._grid = Grid(tiles)
+            self._masks = dict(zip(sized, self._grid.masks, strict=False))
         except UndecidedError as error:
             self.undecided = str(error)
-            self._numbers = {}
             self._grid = Grid([(0, (Shape((), 1, 1),))])
+
+    def renumbered(self, numbers: dict[int, int]) -> TensorRegions:
+        """Give the regions of another tensor with the same tiles; ``numbers`` are old to new."""
+        twin = copy(self)
+        twin._masks = {numbers[number]: mask for number, mask in self._masks.items()}
+        return twin
 
     def mask(self, number: int) -> int:
         """Give the cells of a reference; 0 for one whose bytes are unknown."""
-        at = self._numbers.get(number)
-        return 0 if at is None else self._grid.masks[at]
+        return self._masks.get(number, 0)
 
     def union(self, numbers: Iterable[int]) -> int:
         """Give the cells of several references together."""
@@ -389,6 +410,7 @@ class Regions:
     def __init__(self, facts: RankFacts) -> None:
         self._facts = facts
         self._tensors: dict[str, TensorRegions] = {}
+        self._twins: dict[object, tuple[list[int], TensorRegions]] = {}
 
     @cached_property
     def names(self) -> list[str]:
@@ -399,11 +421,20 @@ class Regions:
         """Give the regions of one tensor."""
         regions = self._tensors.get(name)
         if regions is None:
-            tensors = self._facts.graph.tensors
-            numbers = {access.tensor for access in self._facts.wiring.of(name)}
-            declaration = self._facts.declared.get(name)
-            regions = self._tensors[name] = TensorRegions(
-                declaration.nbytes if declaration else None,
-                {number: tensors[number] for number in sorted(numbers)},
-            )
+            regions = self._tensors[name] = self._new(name)
+        return regions
+
+    def _new(self, name: str) -> TensorRegions:
+        """Work a tensor out, or copy one with the same tiles: layers are alike."""
+        tensors = self._facts.graph.tensors
+        numbers = sorted({access.tensor for access in self._facts.wiring.of(name)})
+        declaration = self._facts.declared.get(name)
+        nbytes = declaration.nbytes if declaration else None
+        tiles = [tensors[number] for number in numbers]
+        key = (nbytes, *[(t.offset, t.data_type, t.dims, t.strides) for t in tiles])
+        if key in self._twins:
+            others, regions = self._twins[key]
+            return regions.renumbered(dict(zip(others, numbers, strict=True)))
+        regions = TensorRegions(nbytes, dict(zip(numbers, tiles, strict=True)))
+        self._twins[key] = numbers, regions
         return regions
