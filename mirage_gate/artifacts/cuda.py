@@ -176,7 +176,11 @@ _STRING = r"\"(\x01*)\""
 
 
 def _statement(pattern: str) -> re.Pattern[str]:
-    """Compile a pattern in which one blank allows any white space, also none."""
+    """Compile a pattern in which one blank allows any white space, also none.
+
+    Between two blanks must stand something that has to match, or a long run of white space
+    could be shared out between them in every way there is.
+    """
     return re.compile(pattern.replace(" ", r"\s*"))
 
 
@@ -186,14 +190,15 @@ _FROM_ADDRESS = _statement(r" \( char \* \) \( (0[xX][0-9a-fA-F]+)")
 _FROM_SYMMETRIC = _statement(r" (?:static_cast < void \* > \( )?nvshmem_malloc \( (\d+)")
 _MALLOC = _statement(rf"cudaMalloc \( (?:\( void \* \* \) )?& {_VARIABLE} , (\d+)")
 _COPY = _statement(
-    rf"cudaMemcpy2DAsync \( (?:reinterpret_cast < void \* > \( )?\(? {_VARIABLE} \+ (\d+) \)? ,"
-    rf" (\d+) , (?:model_tensors \. at \( {_STRING} \)|([^,;]{{1,200}})) , (\d+) , (\d+) , (\d+)"
+    rf"cudaMemcpy2DAsync \( (?:reinterpret_cast < void \* > \( )?(?:\( )?{_VARIABLE} \+ (\d+) "
+    rf"(?:\) )?, (\d+) , (?:model_tensors \. at \( {_STRING} \)|([^,;]{{1,200}})) , (\d+) "
+    r", (\d+) , (\d+)"
 )
 _WORLD = _statement(r"num_gpus =(?!=) (\d{1,9})\b")
 _LOADER_FIELD = _statement(rf"task \. at \( {_STRING}")
 _CONDITION = _statement(
-    r"task_desc (?:->|\.) task_type == (?:static_cast < TaskType > \( )?(\w+) \)? \)? && \(?"
-    r" task_desc (?:->|\.) variant_id == (\d{1,9})\b"
+    r"task_desc (?:->|\.) task_type == (?:static_cast < TaskType > \( )?(\w+) (?:\) ){0,2}&& "
+    r"(?:\( )?task_desc (?:->|\.) variant_id == (\d{1,9})\b"
 )
 _SLOT = _statement(
     r"task_desc (?:->|\.) (input|output)(_tma_desc)?_ptrs \[ (?:(\d{1,9})\b|([^\]\s]))"

@@ -6,6 +6,7 @@ import os
 import stat
 from bisect import bisect_right
 from functools import cached_property
+from typing import BinaryIO
 
 from mirage_gate.findings import Location
 
@@ -18,21 +19,35 @@ class Unreadable(Exception):
         self.location = location
 
 
-def read(path: str) -> bytes:
-    """Read a regular file whole.
+def unreadable(path: str, error: Exception) -> Unreadable:
+    """Say in a sentence why the operating system refused."""
+    reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return Unreadable(f"cannot be read: {reason}", Location(path, 1))
+
+
+def open_regular(path: str) -> BinaryIO:
+    """Open a regular file for reading, without a buffer.
 
     Raises :class:`Unreadable` for anything else: a folder or a device that happens to have
     an artifact's name, a pipe that would block for ever, a file that may not be read.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-        with open(descriptor, "rb", buffering=0) as file:  # noqa: PTH123 - a descriptor
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise Unreadable("is not a regular file", Location(path, 1))
-            return file.readall()
-    except (OSError, ValueError, MemoryError) as error:
-        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        raise Unreadable(f"cannot be read: {reason}", Location(path, 1)) from error
+    except (OSError, ValueError) as error:
+        raise unreadable(path, error) from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise Unreadable("is not a regular file", Location(path, 1))
+    return open(descriptor, "rb", buffering=0)  # noqa: PTH123 - a descriptor
+
+
+def read(path: str) -> bytes:
+    """Read a regular file whole; raises :class:`Unreadable` if that cannot be."""
+    try:
+        with open_regular(path) as file:
+            return file.read()
+    except (OSError, MemoryError) as error:
+        raise unreadable(path, error) from error
 
 
 class Text:

@@ -19,7 +19,7 @@ from mirage_gate.findings import Location
 _BLANK = re.compile(rb"[ \t\r\n]*")
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _SCALAR = re.compile(rb"[^\s,\]}]+")
-_BRACKET_OR_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
+BRACKET_OR_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
 _as_elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _as_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _as_text = msgspec.json.Decoder(str).decode
@@ -60,7 +60,7 @@ class _Walker:
             scalar = _SCALAR.match(self.data, at)
             return scalar.end() if scalar else at
         depth = 0
-        for token in _BRACKET_OR_STRING.finditer(self.data, at):
+        for token in BRACKET_OR_STRING.finditer(self.data, at):
             bracket = token[0]
             if bracket in (b"{", b"["):
                 depth += 1
@@ -167,11 +167,12 @@ def find(data: bytes, pointers: Iterable[Pointer]) -> dict[Pointer, tuple[int, i
 class Lines:
     """Turns byte offsets, asked for in ascending order, into lines and columns."""
 
-    def __init__(self, path: str, data: bytes) -> None:
+    def __init__(self, path: str, data: bytes, line: int = 1) -> None:
+        """``line`` is the number of the line with which ``data`` begins."""
         self.path = path
         self.data = data
         self._at = 0
-        self._line = 1
+        self._line = line
 
     def location(self, start: int, end: int) -> Location:
         """Place the bytes ``start`` to ``end``. ``start`` must not lie before the last one's."""
@@ -194,8 +195,8 @@ def _characters(data: bytes, start: int, end: int) -> int:
     return len(data[start:end].decode("utf-8", errors="replace"))
 
 
-def place(path: str, data: bytes, pointers: Iterable[str]) -> dict[str, Location]:
-    """Give the place of each JSON pointer in ``data``, the file at ``path``.
+def place(path: str, data: bytes, pointers: Iterable[str], line: int = 1) -> dict[str, Location]:
+    """Give the place of each JSON pointer in ``data``, the file at ``path`` from a line on.
 
     A pointer to nothing gets the place of its nearest ancestor that exists.
     """
@@ -208,7 +209,7 @@ def place(path: str, data: bytes, pointers: Iterable[str]) -> dict[str, Location
             pointer = pointer[:-1]
         return spans[pointer]
 
-    lines = Lines(path, data)
+    lines = Lines(path, data, line)
     places: dict[str, Location] = {}
     for (start, end), pointer in sorted((span(parts[pointer]), pointer) for pointer in wanted):
         location = lines.location(start, end)

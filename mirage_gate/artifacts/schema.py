@@ -3,11 +3,15 @@
 jsonschema is the authority on ``schemas/task_graph.schema.json`` but would take half a
 minute for a big graph. The schema is compositional, so only the elements that msgspec
 refuses are shown to it: it says of them what it would say of the whole.
+
+What it accepts after all is decoded after all. To JSON Schema ``1.0`` is an integer, and of
+a repeated key only the last one counts.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +19,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 
 from mirage_gate.artifacts.graph import (
+    INPUTS,
+    OUTPUTS,
     Count,
     Event,
     Graph,
@@ -24,8 +30,8 @@ from mirage_gate.artifacts.graph import (
     SchemaError,
     Tensor,
     decode,
-    without_collector,
 )
+from mirage_gate.artifacts.positions import BRACKET_OR_STRING, Lines
 from mirage_gate.schema_files import text as schema_text
 
 if TYPE_CHECKING:
@@ -33,6 +39,14 @@ if TYPE_CHECKING:
 
 COUNTED = 1000
 """After so many errors the rest is counted by element, not explained."""
+
+MOST_BYTES = 1 << 20
+"""An element longer than this is not explained. A task has some thousand bytes."""
+
+DEEP = 100
+"""A text that is nested too deeply for its reader is so at the first bracket below this many."""
+
+DIGITS = 40
 
 
 class _Object(msgspec.Struct):
@@ -44,8 +58,8 @@ class _Object(msgspec.Struct):
 class _StrictTask(RawTask):
     """A task whose tensors are decoded too."""
 
-    inputs: Annotated[list[Tensor], msgspec.Meta(max_length=7)] | None  # type: ignore[assignment]
-    outputs: Annotated[list[Tensor], msgspec.Meta(max_length=3)] | None  # type: ignore[assignment]
+    inputs: Annotated[list[Tensor], INPUTS] | None  # type: ignore[assignment]
+    outputs: Annotated[list[Tensor], OUTPUTS] | None  # type: ignore[assignment]
 
 
 _ELEMENTS: tuple[tuple[str, str, Any], ...] = (
@@ -76,7 +90,7 @@ def _no_constant(text: str) -> None:
 
 def _integer(digits: str) -> int:
     """Read an integer, exactly up to 40 digits; a longer one only has to stay too large."""
-    return int(digits[:41])
+    return int(digits[: DIGITS + 1])
 
 
 def plain(text: bytes) -> Any:
@@ -91,6 +105,8 @@ def show(value: Any) -> str:
     if isinstance(value, list):
         return f"an array of {len(value)}" if value else "an empty array"
     text = json.dumps(value)
+    if isinstance(value, int) and len(text) > DIGITS:
+        return f"{text[:20]}…"
     return text if len(text) <= 60 else f"{text[:40]}…{text[-10:]} ({len(text)} characters)"
 
 
@@ -117,8 +133,8 @@ def _article(name: str) -> str:
     return f"an {name}" if name[0] in "aeio" else f"a {name}"
 
 
-def _errors(definition: str, text: bytes, prefix: tuple[str | int, ...]) -> Iterator[SchemaError]:
-    for error in _validator(definition).iter_errors(plain(text)):
+def _errors(definition: str, value: Any, prefix: tuple[str | int, ...]) -> Iterator[SchemaError]:
+    for error in _validator(definition).iter_errors(value):
         yield SchemaError(
             pointer=(*prefix, *error.absolute_path),
             keyword=str(error.validator),
@@ -127,84 +143,113 @@ def _errors(definition: str, text: bytes, prefix: tuple[str | int, ...]) -> Iter
         )
 
 
-@without_collector
-def explain(data: bytes) -> Refusal:
-    """List what the schema refuses in ``data``, which must be JSON.
+def _wrong_type(name: str, wanted: str, text: msgspec.Raw) -> SchemaError:
+    """Say that a whole array, or the whole file, is something else."""
+    opening = bytes(memoryview(text)[:1])
+    shallow = {b"{": dict[str, msgspec.Raw], b"[": list[msgspec.Raw]}.get(opening)
+    value = msgspec.json.decode(text, type=shallow) if shallow else plain(bytes(text))
+    return SchemaError((name,) if name else (), "type", wanted, show(value))
 
-    Raises :class:`Malformed` if it is not. An empty list means that the schema accepts it.
-    """
+
+def explain(data: bytes) -> Refusal | Graph:
+    """List what the schema refuses in ``data``; if that is nothing, give the graph."""
     errors: list[SchemaError] = []
     more = 0
+    whole = msgspec.json.decode(data, type=msgspec.Raw)
     try:
-        whole = msgspec.json.decode(data, type=msgspec.Raw)
-        top = msgspec.json.decode(data, type=_Object)
+        top = msgspec.structs.asdict(msgspec.json.decode(data, type=_Object))
     except msgspec.ValidationError:
-        return Refusal([SchemaError((), "type", "an object", show(plain(bytes(whole))))], 0)
-    except msgspec.DecodeError as error:
-        raise malformed(data, error) from error
-    present = msgspec.structs.asdict(top)
+        return Refusal([_wrong_type("", "an object", whole)], 0)
     for name in sorted(_schema()["required"]):
-        if present[name] is msgspec.UNSET:
+        if top[name] is msgspec.UNSET:
             errors.append(SchemaError((), "required", f'a member "{name}"', "none of that name"))
+    parts: list[bytes] = []
     for name, definition, kind in _ELEMENTS:
-        raw = present[name]
-        if raw is msgspec.UNSET:
+        if top[name] is msgspec.UNSET:
             continue
         try:
-            elements = msgspec.json.decode(raw, type=list[msgspec.Raw])
+            elements = msgspec.json.decode(top[name], type=list[msgspec.Raw])
         except msgspec.ValidationError:
-            errors.append(SchemaError((name,), "type", "an array", show(plain(bytes(raw)))))
+            errors.append(_wrong_type(name, "an array", top[name]))
             continue
         accepts = msgspec.json.Decoder(kind).decode
         for index, element in enumerate(elements):
             try:
                 accepts(element)
+                continue
             except msgspec.ValidationError:
-                if len(errors) >= COUNTED:
-                    more += 1
-                else:
-                    errors.extend(_errors(definition, bytes(element), (name, index)))
-    return Refusal(errors, more)
+                pass
+            if len(errors) >= COUNTED:
+                more += 1
+                continue
+            size = memoryview(element).nbytes
+            if size > MOST_BYTES:
+                found = f"one of {size} bytes, which were not looked at"
+                errors.append(SchemaError((name, index), definition, f"a {definition}", found))
+                continue
+            value = plain(bytes(element))
+            before = len(errors)
+            errors.extend(_errors(definition, value, (name, index)))
+            if len(errors) == before:
+                elements[index] = msgspec.Raw(json.dumps(_integral(value)).encode())
+        if not errors:
+            parts.append(b'"%b":[%b]' % (name.encode(), b",".join(elements)))
+    return Refusal(errors, more) if errors else decode(b"{%b}" % b",".join(parts))
 
 
-def malformed(data: bytes, error: Exception) -> Malformed:
-    """Say where the text stops being JSON. ``error`` is msgspec's, for what only it refuses."""
+_BYTE = re.compile(r"JSON is malformed: (.*) \(byte (\d+)\)")
+
+
+def malformed(path: str, data: bytes, error: Exception) -> Malformed:
+    """Say where the text stops being JSON. ``error`` is what reading it raised."""
+    message, at = str(error), 0
+    end = len(data.rstrip(b" \t\r\n"))
+    if isinstance(error, UnicodeDecodeError):
+        message, at = f"byte 0x{data[error.start]:02x} is not UTF-8", error.start
+    elif isinstance(error, RecursionError):
+        message, at = "nested too deeply", _deep(data)
+    elif found := _BYTE.match(message):
+        message, at = found[1], int(found[2])
+        if message == "trailing characters":
+            at -= 1  # msgspec has gone past the first of them
+        elif data[at - 2 : at - 1].isalpha() and data[at - 1 : at] == b"\n":
+            at -= 1  # and past a word that is none, onto the next line
+    else:
+        at = end
+    if at >= end:
+        message, at = "the text ends too early", end
+    return Malformed(message, at, Lines(path, data).location(at, at))
+
+
+def _deep(data: bytes) -> int:
+    depth = 0
+    for token in BRACKET_OR_STRING.finditer(data):
+        if token[0] in (b"{", b"["):
+            depth += 1
+        elif token[0] in (b"}", b"]"):
+            depth -= 1
+        if depth > DEEP:
+            return token.start()
+    return 0
+
+
+def explain_or_convert(path: str, data: bytes, error: Exception) -> Graph | Refusal:
+    """Say why ``data`` was refused with ``error``, or decode it the slow way after all.
+
+    Raises :class:`Malformed` if it is no JSON.
+    """
     try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as wrong:
-        return Malformed(f"byte 0x{data[wrong.start]:02x} is not UTF-8", wrong.start)
-    try:
-        json.loads(text, parse_int=_integer, parse_constant=_no_constant)
-    except json.JSONDecodeError as wrong:
-        offset = len(text[: wrong.pos].encode("utf-8"))
-        end = len(data.rstrip())
-        if offset >= end:
-            return Malformed("the text ends too early", end)
-        return Malformed(wrong.msg, offset)
-    except RecursionError:
-        return Malformed("nested too deeply", 0)
-    except ValueError as wrong:
-        return Malformed(str(wrong), 0)
-    return Malformed(str(error), 0)
-
-
-def explain_or_convert(data: bytes, error: Exception) -> Graph | Refusal:
-    """Say why ``data`` was refused with ``error``, or decode it the slow way after all."""
-    try:
-        if not isinstance(error, msgspec.ValidationError):
-            raise malformed(data, error) from error
-        refusal = explain(data)
-        if refusal.errors:
-            return refusal
-        return decode(json.dumps(_integral(plain(data))).encode())
-    except RecursionError as wrong:
-        raise malformed(data, wrong) from wrong
+        if isinstance(error, msgspec.ValidationError):
+            return explain(data)
+    except (msgspec.DecodeError, RecursionError) as worse:
+        error = worse  # further down in the text it is no JSON either
+    raise malformed(path, data, error) from error
 
 
 def _integral(value: Any) -> Any:
-    """Turn every float without a fraction into an int, throughout."""
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
+    """Turn every float without a fraction into an int; the others are in fields nobody reads."""
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else None
     if isinstance(value, list):
         return [_integral(element) for element in value]
     if isinstance(value, dict):

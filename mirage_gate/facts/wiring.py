@@ -7,7 +7,7 @@ events, are one entry with a count. Everything later works on groups.
 from __future__ import annotations
 
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -63,53 +63,71 @@ class Access(msgspec.Struct, frozen=True, eq=False):
         return "inputs" if self.is_input else "outputs"
 
 
+class Uses(msgspec.Struct, frozen=True, eq=False):
+    """What a kernel does with the operands of its tasks, inputs first.
+
+    ``branch`` is the dispatch branch that runs it, if there is one. ``slots`` are (is an
+    input, its index, what the type does with it, reads, writes), as in :class:`Access`;
+    ``read`` and ``written`` are the places in it that are.
+    """
+
+    branch: Branch | None
+    slots: tuple[tuple[bool, int, Slot, bool, bool], ...]
+    read: tuple[int, ...]
+    written: tuple[int, ...]
+
+
 class Wiring:
     """The groups of a rank, and every access, by tensor name."""
 
     def __init__(self, facts: RankFacts) -> None:
         self._facts = facts
-        self._uses: dict[tuple[int, int, bool, int], tuple[Slot, bool, bool]] = {}
+        self._uses: dict[tuple[int, int, int, int], Uses] = {}
+        self._of_tensor: dict[tuple[str, bool], list[Group]] = {}
+        self._metadata: dict[frozenset[str], list[tuple[int, ...]]] = {}
 
     @cached_property
     def groups(self) -> list[Group]:
         """Every group, in order of its first task."""
-        return self._grouped[0]
+        graph = self._facts.graph
+        count = Counter(graph.alike_of)
+        return [
+            Group(
+                number=number,
+                task_type=alike.task_type,
+                variant=alike.variant_id,
+                inputs=alike.inputs,
+                outputs=alike.outputs,
+                dependent=alike.dependent_event,
+                trigger=alike.trigger_event,
+                first=alike.first,
+                count=count[number],
+            )
+            for number, alike in enumerate(graph.alike)
+        ]
 
     @cached_property
+    def kernels(self) -> dict[tuple[int, int], list[Group]]:
+        """The groups of each (type, variant)."""
+        kernels: defaultdict[tuple[int, int], list[Group]] = defaultdict(list)
+        for group in self.groups:
+            kernels[group.task_type, group.variant].append(group)
+        return dict(kernels)
+
+    @property
     def group_of(self) -> array[int]:
         """The group's number of each task."""
-        return self._grouped[1]
-
-    @cached_property
-    def _grouped(self) -> tuple[list[Group], array[int]]:
-        numbers: dict[tuple[int, int, tuple[int, ...], tuple[int, ...], int, int], int] = {}
-        of_task = array("I")
-        first: list[int] = []
-        for task_id, task in enumerate(self._facts.graph.tasks):
-            key = (
-                task.task_type,
-                task.variant_id,
-                task.inputs,
-                task.outputs,
-                task.dependent_event,
-                task.trigger_event,
-            )
-            number = numbers.setdefault(key, len(first))
-            if number == len(first):
-                first.append(task_id)
-            of_task.append(number)
-        count = Counter(of_task)
-        return [Group(i, *key, first[i], count[i]) for key, i in numbers.items()], of_task
+        return self._facts.graph.alike_of
 
     def members(self, group: Group) -> list[int]:
         """List the ids of a group's tasks."""
         return self._members[group.number]
 
     @cached_property
-    def _members(self) -> dict[int, list[int]]:
-        members: dict[int, list[int]] = {}
+    def _members(self) -> list[list[int]]:
+        members: list[list[int]] = [[] for _ in self.groups]
         for task_id, number in enumerate(self.group_of):
-            members.setdefault(number, []).append(task_id)
+            members[number].append(task_id)
         return members
 
     def branch(self, task_type: int, variant: int) -> Branch | None:
@@ -119,46 +137,94 @@ class Wiring:
 
     def use(self, group: Group, is_input: bool, index: int) -> tuple[Slot, bool, bool]:
         """Give (slot, reads, writes) of one slot of a group."""
-        key = (group.task_type, group.variant, is_input, index)
-        use = self._uses.get(key)
-        if use is None:
-            kind = self._facts.task_type(group.task_type)
-            slot = kind.input(index) if is_input else kind.output(index)
-            branch = self.branch(group.task_type, group.variant)
-            named = branch is None or (
-                branch.names_input(index) if is_input else branch.names_output(index)
-            )
-            use = self._uses[key] = (slot, slot.reads and named, slot.writes and named)
-        return use
+        place = index if is_input else len(group.inputs) + index
+        _, _, slot, reads, writes = self.uses_of(group).slots[place]
+        return slot, reads, writes
+
+    def access(self, group: Group, place: int) -> Access:
+        """Give one slot of a group by its place among all of them, inputs first."""
+        is_input, index, slot, reads, writes = self.uses_of(group).slots[place]
+        tensor = (group.inputs + group.outputs)[place]
+        return Access(group, is_input, index, tensor, slot, reads, writes)
+
+    def uses_of(self, group: Group) -> Uses:
+        """Give what the kernel of a group does with its operands."""
+        key = (group.task_type, group.variant, len(group.inputs), len(group.outputs))
+        uses = self._uses.get(key)
+        if uses is None:
+            uses = self._uses[key] = self._new_uses(*key)
+        return uses
+
+    def _new_uses(self, task_type: int, variant: int, inputs: int, outputs: int) -> Uses:
+        kind = self._facts.task_type(task_type)
+        branch = self.branch(task_type, variant)
+        slots = []
+        for index in range(inputs):
+            slot = kind.input(index)
+            named = branch is None or branch.names_input(index)
+            slots.append((True, index, slot, slot.reads and named, slot.writes and named))
+        for index in range(outputs):
+            slot = kind.output(index)
+            named = branch is None or branch.names_output(index)
+            slots.append((False, index, slot, slot.reads and named, slot.writes and named))
+        return Uses(
+            branch=branch,
+            slots=tuple(slots),
+            read=tuple(i for i, (*_, reads, _) in enumerate(slots) if reads),
+            written=tuple(i for i, (*_, writes) in enumerate(slots) if writes),
+        )
 
     @cached_property
     def accesses(self) -> dict[str, list[Access]]:
         """Every reference to each tensor name, in task order of the groups."""
-        names = [tensor.base_ptr for tensor in self._facts.graph.tensors]
-        accesses: dict[str, list[Access]] = {}
+        accesses: defaultdict[str, list[Access]] = defaultdict(list)
+        names = self._names
         for group in self.groups:
-            for is_input, operands in ((True, group.inputs), (False, group.outputs)):
-                for index, tensor in enumerate(operands):
-                    slot, reads, writes = self.use(group, is_input, index)
-                    access = Access(group, is_input, index, tensor, slot, reads, writes)
-                    accesses.setdefault(names[tensor], []).append(access)
-        return accesses
+            operands = group.inputs + group.outputs
+            slots = self.uses_of(group).slots
+            for (is_input, index, slot, reads, writes), tensor in zip(slots, operands, strict=True):
+                access = Access(group, is_input, index, tensor, slot, reads, writes)
+                accesses[names[tensor]].append(access)
+        return dict(accesses)
 
     def of(self, name: str) -> list[Access]:
         """Every reference to one tensor; none is an empty list."""
         return self.accesses.get(name, [])
 
+    @cached_property
+    def _names(self) -> list[str]:
+        return [tensor.base_ptr for tensor in self._facts.graph.tensors]
+
+    def real(self, name: str) -> list[Access]:
+        """Every reference to one tensor whose slot is really read or written."""
+        return self._real.get(name, [])
+
+    @cached_property
+    def _real(self) -> dict[str, list[Access]]:
+        return {
+            name: [access for access in accesses if access.reads or access.writes]
+            for name, accesses in self.accesses.items()
+        }
+
     def names(self, group: Group) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Give the names of the tensors in a group's input and output slots."""
-        tensors = self._facts.graph.tensors
-        return (
-            tuple(tensors[number].base_ptr for number in group.inputs),
-            tuple(tensors[number].base_ptr for number in group.outputs),
-        )
+        names = self._names
+        return tuple([names[n] for n in group.inputs]), tuple([names[n] for n in group.outputs])
 
-    def operator_of(self, group: Group) -> tuple[object, ...]:
-        """Name the operator a group is part of: type, variant and the tensors in its slots."""
-        return (group.task_type, group.variant, *self.names(group))
+    def operator_of(self, group: Group) -> int:
+        """Give the number of the operator that a group is part of.
+
+        Groups of one operator have type, variant and the tensors in their slots in common.
+        """
+        return self._operators[group.number]
+
+    @cached_property
+    def _operators(self) -> list[int]:
+        known: dict[object, int] = {}
+        return [
+            known.setdefault((group.task_type, group.variant, self.names(group)), len(known))
+            for group in self.groups
+        ]
 
     def work_of(self, group: Group) -> tuple[tuple[object, ...] | None, tuple[int, ...]]:
         """Give (what the group's body reads, what it writes).
@@ -166,32 +232,41 @@ class Wiring:
         What it reads is the kernel, the references and, for the first task, the metadata
         fields that the body names; None where no dispatch branch says what that is.
         """
-        branch = self.branch(group.task_type, group.variant)
-        reads: list[object] = [group.task_type, group.variant]
-        writes: list[int] = []
-        for is_input, operands in ((True, group.inputs), (False, group.outputs)):
-            for index, tensor in enumerate(operands):
-                _, slot_reads, slot_writes = self.use(group, is_input, index)
-                if slot_reads:
-                    reads.append((is_input, index, tensor))
-                if slot_writes:
-                    writes.append(tensor)
-        if branch is None:
-            return None, tuple(writes)
-        return (*reads, *self.metadata_of(group.first, branch)), tuple(writes)
+        return self._work[group.number]
+
+    @cached_property
+    def _work(self) -> list[tuple[tuple[object, ...] | None, tuple[int, ...]]]:
+        return [self._work_of(group) for group in self.groups]
+
+    def _work_of(self, group: Group) -> tuple[tuple[object, ...] | None, tuple[int, ...]]:
+        uses = self.uses_of(group)
+        operands = group.inputs + group.outputs
+        writes = tuple([operands[place] for place in uses.written])
+        if uses.branch is None:
+            return None, writes
+        reads = [operands[place] for place in uses.read]
+        metadata = self.metadata_of(group.first, uses.branch)
+        return (group.task_type, group.variant, len(group.inputs), *reads, *metadata), writes
 
     def metadata_in(self, group: Group, branch: Branch) -> list[tuple[int, ...]]:
         """Give the metadata values that a body reads, for every task of a group."""
-        return [self.metadata_of(task, branch) for task in self.members(group)]
+        read, of_task = self._metadata_read_by(branch), self._facts.graph.metadata_of
+        return [read[of_task[task]] for task in self.members(group)]
 
     def metadata_of(self, task: int, branch: Branch) -> tuple[int, ...]:
         """Give the values of those metadata fields of a task that a body reads."""
-        values = self._facts.graph.tasks[task].metadata
-        return tuple(
-            value
-            for field, value in zip(METADATA_FIELDS, values, strict=True)
-            if field in branch.metadata
-        )
+        return self._metadata_read_by(branch)[self._facts.graph.metadata_of[task]]
+
+    def _metadata_read_by(self, branch: Branch) -> list[tuple[int, ...]]:
+        """Give what a body reads of each of the graph's distinct metadata."""
+        read = self._metadata.get(branch.metadata)
+        if read is None:
+            places = [i for i, field in enumerate(METADATA_FIELDS) if field in branch.metadata]
+            read = [
+                tuple([values[place] for place in places]) for values in self._facts.graph.metadata
+            ]
+            self._metadata[branch.metadata] = read
+        return read
 
     def input_refs(self, name: str) -> int:
         """Count the entries of tasks' ``inputs`` that carry the tensor."""
@@ -203,11 +278,19 @@ class Wiring:
 
     def consumers(self, name: str) -> list[Group]:
         """List the groups that really read the tensor, each once."""
-        return _unique(access.group for access in self.of(name) if access.reads)
+        groups = self._of_tensor.get((name, True))
+        if groups is None:
+            groups = _unique([access.group for access in self.of(name) if access.reads])
+            self._of_tensor[name, True] = groups
+        return groups
 
     def producers(self, name: str) -> list[Group]:
         """List the groups that really write the tensor, each once."""
-        return _unique(access.group for access in self.of(name) if access.writes)
+        groups = self._of_tensor.get((name, False))
+        if groups is None:
+            groups = _unique([access.group for access in self.of(name) if access.writes])
+            self._of_tensor[name, False] = groups
+        return groups
 
 
 def _unique(groups: Iterable[Group]) -> list[Group]:

@@ -1,0 +1,111 @@
+"""Where the time and the memory of one audit go.
+
+    python benchmarks/phases.py FOLDER [--json]
+
+Takes the steps of ``mirage-gate check FOLDER -o sarif`` one by one, in the order in which a
+run takes them, and says of each how long it took and how high the memory had been by then.
+Facts that several rules share are derived first, each as a step of its own, so that a rule's
+time is its own. The parts of a run that happen outside of it (starting Python, ending it)
+are in ``run.py``'s figures and not in these.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import resource
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mirage_gate.findings import Finding
+
+STEPS: list[tuple[str, float, float]] = []
+"""(Name, seconds, highest memory so far in MiB) of each step."""
+
+
+@contextmanager
+def step(name: str) -> Iterator[None]:
+    """Time one step."""
+    start = time.perf_counter()
+    yield
+    seconds = time.perf_counter() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    STEPS.append((name, seconds, peak / (2**20 if sys.platform == "darwin" else 2**10)))
+
+
+def audit(folder: str) -> None:
+    """Take every step of an audit of the first rank in a folder."""
+    with step("import"):
+        import_module("mirage_gate.cli")
+        from mirage_gate.artifacts import cuda as cuda_files
+        from mirage_gate.artifacts import files, graph, pairs
+        from mirage_gate.artifacts.graph_text import GraphText
+        from mirage_gate.facts import Options, RankFacts
+        from mirage_gate.findings import in_order
+        from mirage_gate.report import RankReport, Report
+        from mirage_gate.reports import Context, load
+        from mirage_gate.rules import all_rules
+
+        rules = all_rules()
+    pair = pairs.find([folder])[0]
+    gc.disable()  # as an audit does
+    with step("read the .cu"):
+        cuda = cuda_files.parse(pair.cuda, files.read(pair.cuda))
+    with step("read the graph and decode it"):
+        text = GraphText.open(pair.graph)
+        decoded = graph.load(text)
+    if isinstance(decoded, graph.Refusal):
+        raise SystemExit(f"{pair.graph}: the schema refuses it")
+    facts = RankFacts(pair.rank, cuda, decoded, pair.graph, Options())
+    with step("facts: wiring"):
+        facts.wiring.accesses  # noqa: B018 - derived when it is looked at
+    with step("facts: regions"):
+        for name in facts.regions.names:
+            facts.regions.of(name)
+    with step("facts: layers"):
+        facts.layers.of_group  # noqa: B018
+    with step("facts: events"):
+        facts.events.before, facts.events.run  # noqa: B018
+    with step("facts: order"):
+        facts.order.tensors  # noqa: B018
+    found: list[Finding] = []
+    for rule in rules:
+        if rule.check is not None and rule.scope == "rank":
+            with step(f"rule {rule.id} {rule.name}"):
+                found += rule.check(facts)
+    with step("place the findings"):
+        places = [p for f in found for p in (f.location, *f.related, *f.trace) if not p.placed]
+        text.place({place.pointer for place in places})
+    with step("report as SARIF"):
+        rank = RankReport(pair.rank, pair.cuda, pair.graph, audited=True)
+        context = Context(root=folder, fail_on="error", color=False, verbosity=0)
+        load("sarif").render(Report((rank,), in_order(found), 0.0), context)
+    with step("let go of the facts"):
+        facts.release()
+        del decoded
+
+
+def main(arguments: list[str]) -> int:
+    """Print the steps of one audit."""
+    folder, *options = arguments or ["."]
+    audit(folder)
+    if "--json" in options:
+        print(json.dumps(STEPS))
+        return 0
+    total = sum(seconds for _, seconds, _ in STEPS)
+    for name, seconds, peak in STEPS:
+        if seconds >= total / 200:
+            print(f"{name:<42}{seconds:8.3f} s {seconds / total:6.1%}{peak:8.0f} MiB")
+    small = sum(seconds for _, seconds, _ in STEPS if seconds < total / 200)
+    print(f"{'all other steps':<42}{small:8.3f} s {small / total:6.1%}")
+    print(f"{'in all':<42}{total:8.3f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

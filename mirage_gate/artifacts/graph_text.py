@@ -1,0 +1,214 @@
+"""The text of a graph, read a piece at a time: a graph of a gigabyte needs no gigabyte.
+
+MPK writes one layout, and in it a line says where one task ends and the next begins. The
+text is cut at such lines, and each piece decoded and dropped. Nothing is taken on trust.
+By JSON's grammar elements, a comma and more elements are elements; so if every piece is an
+array of tasks once it has brackets, and the text around them a graph without tasks, then
+the whole is a graph with all those tasks. If anything is not so, :class:`UncutError` sends
+the reader to the whole text.
+
+Where the pieces were is kept. A place in one is found by reading that piece again.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import BinaryIO, TypeVar
+
+import msgspec
+
+from mirage_gate.artifacts import files
+from mirage_gate.findings import Location
+
+_BLOCK = 1 << 18
+"""Bytes read at a time: so many that a block costs nothing, so few that it stays in cache."""
+_MOST_HEAD = 1 << 24
+_BOM = b"\xef\xbb\xbf"
+_OPEN = b'\n  "all_tasks": [\n'
+_TASK_END = b"\n    }"
+_BETWEEN = _TASK_END + b",\n    {"
+_CLOSE = b"\n  ]"
+_TASKS = "/all_tasks/"
+
+_Task = TypeVar("_Task")
+
+
+class UncutError(Exception):
+    """The text has another layout than MPK's, or is no graph: read it whole."""
+
+
+class _Piece(msgspec.Struct, frozen=True, gc=False):
+    """Some tasks in a row: the bytes ``start`` to ``end``, from the task ``first`` on.
+
+    ``line`` is the number of the line that ends at ``start``.
+    """
+
+    first: int
+    start: int
+    end: int
+    line: int
+
+
+class GraphText:
+    """A graph's file, opened for reading, or a text that is no file yet."""
+
+    def __init__(self, path: str, file: BinaryIO) -> None:
+        """``path`` is only shown."""
+        self.path = path
+        self.rest = b""
+        self._file = file
+        self._pieces: list[_Piece] = []
+        self._count = 0
+        self._last_line = 0
+        self._state = self._changes()
+
+    @classmethod
+    def open(cls, path: str) -> GraphText:
+        """Open a regular file; raises :class:`files.Unreadable` for anything else."""
+        return cls(path, files.open_regular(path))
+
+    @classmethod
+    def of(cls, path: str, data: bytes) -> GraphText:
+        """Take a text as it is."""
+        return cls(path, io.BytesIO(data))
+
+    def __enter__(self) -> GraphText:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def whole(self) -> bytes:
+        """Read all of it, without a byte order mark. Places are then looked for in all of it."""
+        self._pieces = []
+        self._file.seek(0)
+        return self._read(-1).removeprefix(_BOM)
+
+    def tasks(self, kind: type[_Task]) -> Iterator[list[_Task]]:
+        """Give all tasks, decoded as ``kind``, in lists of some hundred.
+
+        Then ``rest`` is the text with an empty ``all_tasks``. Raises :class:`UncutError`, or
+        what msgspec raises, where that cannot be done.
+        """
+        decode = msgspec.json.Decoder(list[kind]).decode  # type: ignore[valid-type]
+        self._pieces, self._count = [], 0
+        for start, line, text in self._cut():
+            if not text.isascii():
+                raise UncutError
+            tasks = decode(b"[%b]" % text)
+            self._pieces.append(_Piece(self._count, start, start + len(text), line))
+            self._count += len(tasks)
+            yield tasks
+        # Without escapes this is the only key of that name, and what was cut was its value.
+        if b"\\" in self.rest or self.rest.count(b'"all_tasks"') != 1 or not self.rest.isascii():
+            raise UncutError
+
+    def _cut(self) -> Iterator[tuple[int, int, bytes]]:
+        """Give (offset, line, text) of each run of tasks that commas outside of it part."""
+        self._file.seek(0)
+        head = b""
+        start = -1
+        while start < 0:
+            block = self._read(_BLOCK)
+            if not block or len(head) > _MOST_HEAD:
+                raise UncutError
+            seen = max(len(head) - len(_OPEN), 0)
+            head += block
+            start = head.find(_OPEN, seen)
+        start += len(_OPEN) - 1
+        head, text = head[:start], head[start:]
+        line = head.count(b"\n") + 1
+        while True:
+            cut = text.rfind(_BETWEEN)
+            if cut >= 0:
+                end = cut + len(_TASK_END)
+                yield start, line, text[:end]
+                line += text.count(b"\n", 0, end)
+                start += end + 1
+                text = text[end + 1 :]
+            elif len(text) > 4 * _BLOCK:
+                raise UncutError
+            block = self._read(_BLOCK)
+            if not block:
+                break
+            text += block
+        end = text.find(_CLOSE)
+        if end < 0:
+            raise UncutError
+        yield start, line, text[:end]
+        self._last_line = line + text.count(b"\n", 0, end)
+        self.rest = head + text[end:]
+
+    def place(self, pointers: Iterable[str]) -> dict[str, Location]:
+        """Give the place of each JSON pointer; one to nothing gets its nearest ancestor's.
+
+        The text must have been well-formed. Raises :class:`files.Unreadable` if the file is
+        not any more what was read.
+        """
+        changed = files.Unreadable("changed while it was audited", Location(self.path, 1))
+        if self._changes() != self._state:
+            raise changed
+        try:
+            return self._place(pointers)
+        except msgspec.DecodeError as error:
+            raise changed from error
+
+    def _place(self, pointers: Iterable[str]) -> dict[str, Location]:
+        if not self._pieces:
+            from mirage_gate.artifacts import positions
+
+            return positions.place(self.path, self.whole(), pointers)
+        wanted: dict[_Piece | None, dict[str, str]] = defaultdict(dict)
+        for pointer in pointers:
+            piece, local = self._within(pointer)
+            wanted[piece][pointer] = local
+        places: dict[str, Location] = {}
+        for piece, locals_ in wanted.items():
+            found = self._place_in(piece, locals_.values())
+            for pointer, local in locals_.items():
+                places[pointer] = msgspec.structs.replace(found[local], pointer=pointer)
+        return places
+
+    def _within(self, pointer: str) -> tuple[_Piece | None, str]:
+        """Give the piece that a pointer leads into, and the pointer from there."""
+        number, slash, rest = pointer.removeprefix(_TASKS).partition("/")
+        if pointer.startswith(_TASKS) and number.isdecimal() and int(number) < self._count:
+            at = bisect_right(self._pieces, int(number), key=lambda piece: piece.first) - 1
+            piece = self._pieces[at]
+            return piece, f"/{int(number) - piece.first}{slash}{rest}"
+        return None, pointer
+
+    def _place_in(self, piece: _Piece | None, pointers: Iterable[str]) -> dict[str, Location]:
+        from mirage_gate.artifacts import positions
+
+        if piece is not None:
+            self._file.seek(piece.start)
+            text = b"[%b]" % self._read(piece.end - piece.start)
+            return positions.place(self.path, text, pointers, piece.line)
+        opening = self._pieces[0].line
+        return {
+            pointer: place if place.line <= opening else _lower(place, self._last_line - opening)
+            for pointer, place in positions.place(self.path, self.rest, pointers).items()
+        }
+
+    def _read(self, size: int) -> bytes:
+        try:
+            return self._file.read(size)
+        except (OSError, MemoryError) as error:
+            raise files.unreadable(self.path, error) from error
+
+    def _changes(self) -> tuple[int, int] | None:
+        """What of a file changes when somebody writes to it."""
+        try:
+            status = os.fstat(self._file.fileno())
+        except (OSError, ValueError):
+            return None  # no file
+        return status.st_size, status.st_mtime_ns
+
+
+def _lower(place: Location, lines: int) -> Location:
+    return msgspec.structs.replace(place, line=place.line + lines, end_line=place.end_line + lines)
