@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from mirage_gate.findings import Finding, Location, Severity
 
+if TYPE_CHECKING:
+    from mirage_gate.summary import Summary
+
 FailOn = Literal["error", "warning", "note", "never"]
+
+
+class LayerUse(msgspec.Struct, frozen=True, gc=False):
+    """What one layer does with one tensor; ``layer`` is None outside the layers.
+
+    ``nbytes`` is the size of the tiles read there, each distinct one counted once;
+    ``first_consumer`` is the lowest id of a task that reads it, -1 if none does.
+    """
+
+    layer: int | None
+    consumers: int
+    producers: int
+    nbytes: int
+    first_consumer: int
+    consumer_task_types: tuple[int, ...]
 
 
 class Coverage(msgspec.Struct, frozen=True):
@@ -18,6 +36,7 @@ class Coverage(msgspec.Struct, frozen=True):
     ``outputs`` that carries the tensor. ``consumers`` counts the tasks that really read it
     (the slot is one that is read, and the dispatch body names it), ``producers`` those
     that really write it; ``consumer_task_types`` are the consumers' codes, sorted.
+    ``layers`` has an entry for every layer in which a task reads or writes it, in order.
     """
 
     tensor: str
@@ -31,6 +50,7 @@ class Coverage(msgspec.Struct, frozen=True):
     producers: int
     consumer_task_types: tuple[int, ...]
     producer_task_types: tuple[int, ...]
+    layers: tuple[LayerUse, ...] = ()
 
 
 class RankReport(msgspec.Struct, frozen=True):
@@ -38,6 +58,7 @@ class RankReport(msgspec.Struct, frozen=True):
 
     ``cuda_path`` or ``graph_path`` is empty where that half is missing. ``failure`` says in
     a sentence why a rank could not be audited; it is empty exactly when ``audited``.
+    ``type_names`` gives the name of each task type code in the graph.
     """
 
     rank: int
@@ -49,14 +70,22 @@ class RankReport(msgspec.Struct, frozen=True):
     events: int = 0
     tensors: int = 0
     coverage: tuple[Coverage, ...] = ()
+    type_names: dict[int, str] = msgspec.field(default_factory=dict)
 
 
 class Report(msgspec.Struct, frozen=True):
-    """Everything one run has to say. Findings are sorted, most severe first."""
+    """Everything one run has to say. Findings are sorted, most severe first.
+
+    ``waived`` counts the findings that a waiver left out, ``known`` those that a baseline did.
+    ``summaries`` are the ranks as other runs may be compared with them.
+    """
 
     ranks: tuple[RankReport, ...]
     findings: tuple[Finding, ...]
     seconds: float = 0.0
+    waived: int = 0
+    known: int = 0
+    summaries: tuple[Summary, ...] = ()
 
     def count(self, severity: Severity) -> int:
         """How many findings have exactly this severity."""

@@ -104,7 +104,7 @@ def read(path: str) -> Builder:
         raise BuilderError(f"{path} {error}") from error
     except SyntaxError as error:
         raise BuilderError(f"{path}:{error.lineno or 1}: is no Python: {error.msg}") from error
-    except (ValueError, RecursionError, MemoryError) as error:
+    except (LookupError, ValueError, RecursionError, MemoryError) as error:
         raise BuilderError(f"{path}: is no Python: {error}") from error
     return Builder(path, list(_Reader(path, source, tree).namings()))
 

@@ -8,6 +8,7 @@ found by itself.
 from __future__ import annotations
 
 import importlib
+import os
 import pkgutil
 from typing import Protocol
 
@@ -51,3 +52,26 @@ def load(name: str) -> Format:
     """Import one format's module, and only that one: SARIF's object model is slow to load."""
     module: Format = importlib.import_module(f"mirage_gate.reports.{name}")
     return module
+
+
+def render(
+    report: Report,
+    format: str = "text",
+    *,
+    root: str | None = None,
+    fail_on: FailOn = "error",
+    color: bool = False,
+    verbosity: int = 0,
+) -> str:
+    """Give a report as text in one format: for a builder to call.
+
+    ``root`` is the folder that paths are shown relative to: by default the repository of
+    the working directory, else that directory. Raises :class:`ValueError` for no format.
+    """
+    from mirage_gate.reports._paths import git_root
+
+    if format not in format_names():
+        raise ValueError(f"{format!r} is no format: {', '.join(format_names())}")
+    here = os.getcwd()  # noqa: PTH109
+    context = Context(root or git_root(here) or here, fail_on, color, verbosity)
+    return load(format).render(report, context)

@@ -79,3 +79,73 @@ def sarif_link(text: str, target: int) -> str:
 
 def _brackets_escaped(text: str) -> str:
     return re.sub(r"([\[\]\\])", r"\\\1", text)
+
+
+def workflow_data(text: str) -> str:
+    """The message of a GitHub workflow command, on one line."""
+    # The runner also knows an older form of command, `##[...]`, anywhere in a line.
+    return plain(text).replace("%", "%25").replace("##[", "# #[")
+
+
+def workflow_property(text: str) -> str:
+    """A property's value in a GitHub workflow command."""
+    return workflow_data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+# Words of plain English, with their punctuation; and a word in brackets or before a comma.
+_PLAIN_WORD = re.compile(r"""["'(]*(?:[A-Za-z0-9]+(?:[-'/][A-Za-z0-9]+)*)?[)"',;:.!?]*|[→–—≠×]""")
+_BRACKETED = re.compile(r"(\(?)(.*?)([),;:.]*)", re.DOTALL)
+
+
+def markdown(text: str, cell: bool = False) -> str:
+    """One line of GitHub-flavoured Markdown; ``cell`` for one that stands in a table.
+
+    Plain English stays as it is. Every other word, such as a tensor's name, becomes code,
+    in which nothing is a link, a mention, an image, a formula or HTML.
+    """
+    parts: list[str] = []
+    code: list[str] = []
+    opening = ""
+
+    def close(closing: str = "") -> None:
+        nonlocal opening
+        if code:
+            parts.append(f"{opening}{markdown_code(' '.join(code), cell)}{closing}")
+        opening = ""
+        code.clear()
+
+    for word in plain(text).split(" "):
+        if word and _PLAIN_WORD.fullmatch(word):
+            close()
+            parts.append(word)
+            continue
+        before, core, after = _split_off(word)
+        if before:
+            close()
+            opening = before
+        code.append(core)
+        if after:
+            close(after)
+    close()
+    return " ".join(parts)
+
+
+def _split_off(word: str) -> tuple[str, str, str]:
+    """Part the bracket and the punctuation that belong to the sentence from a word."""
+    found = _BRACKETED.fullmatch(word)
+    return (found[1], found[2], found[3]) if found and found[2] else ("", word, "")
+
+
+def markdown_code(text: str, cell: bool = False) -> str:
+    """A code span of GitHub-flavoured Markdown that holds ``text`` and nothing else."""
+    text = plain(text)
+    if not text.strip():
+        # A code span cannot be empty, and loses blanks that stand alone.
+        return f"({len(text)} blanks)" if text else "(the empty name)"
+    if cell:
+        # A backslash before the bar's own would take it away, and the bar would end the cell.
+        text = text.replace("|", r"\x7c" if r"\|" in text else r"\|")
+    longest = max(map(len, re.findall("`+", text)), default=0)
+    fence = "`" * (longest + 1)
+    pad = " " if text[0] in "` " or text[-1] in "` " else ""
+    return f"{fence}{pad}{text}{pad}{fence}"

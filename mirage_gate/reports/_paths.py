@@ -41,16 +41,31 @@ def relative_uri(path: str, root: str) -> str | None:
     """The URI reference of ``path`` relative to ``root``; None if it lies outside."""
     inside = relative(path, root)
     # A colon in the first segment would read as a scheme, so none stays bare.
-    return None if inside is None else quote_from_bytes(os.fsencode(inside), safe="/")
+    return None if inside is None else quote_from_bytes(_encoded(inside), safe="/")
 
 
 def file_uri(path: str) -> str:
     """The absolute ``file:`` URI of ``path``."""
-    return _absolute(path, real=False).as_uri()
+    absolute = _absolute(path, real=False)
+    try:
+        return absolute.as_uri()
+    except UnicodeEncodeError:
+        return f"file://{quote_from_bytes(_encoded(absolute.as_posix()), safe='/')}"
+
+
+def _encoded(path: str) -> bytes:
+    """A path's bytes; of what is no file's name, since a builder may show any, an escape."""
+    try:
+        return os.fsencode(path)
+    except UnicodeEncodeError:
+        return path.encode("utf-8", errors="backslashreplace")
 
 
 def _absolute(path: str, real: bool) -> Path:
-    return Path(os.path.realpath(path) if real else os.path.abspath(path))  # noqa: PTH100
+    try:
+        return Path(os.path.realpath(path) if real else os.path.abspath(path))  # noqa: PTH100
+    except (OSError, ValueError):
+        return Path(os.path.abspath(path))  # noqa: PTH100 - a name that no file can have
 
 
 def _below(path: Path, root: Path) -> str | None:

@@ -16,21 +16,20 @@ import attr
 import msgspec
 import sarif_om as om
 
-from mirage_gate import __version__
+from mirage_gate import __url__, __version__
 from mirage_gate.findings import Finding, Location, Severity, in_order
 from mirage_gate.report import RankReport, Report
 from mirage_gate.reports import Context
 from mirage_gate.reports._escape import sarif_link, sarif_message, visible
 from mirage_gate.reports._fingerprints import line_hashes
 from mirage_gate.reports._paths import file_uri, relative_uri, shown
+from mirage_gate.reports._words import rule_url
 from mirage_gate.rules.base import Rule, all_rules
 
 NAME = "sarif"
 DESCRIPTION = "for GitHub code scanning and other SARIF 2.1.0 viewers"
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-HOME = "https://github.com/mirage-project/mirage-gate"
-RULES_PAGE = f"{HOME}/blob/main/docs/rules.md"
 
 MOST_RESULTS = 5_000
 """GitHub shows no more than the first 5,000 results of an upload."""
@@ -157,7 +156,7 @@ def _driver(rules: Iterable[Rule]) -> om.ToolComponent:
         name="mirage-gate",
         version=__version__,
         semantic_version=__version__,
-        information_uri=HOME,
+        information_uri=__url__,
         rules=[_descriptor(rule) for rule in rules],
     )
 
@@ -174,7 +173,7 @@ def _descriptor(rule: Rule) -> om.ReportingDescriptor:
             text="\n\n".join(f"{title}\n{body}" for title, body in _help(rule)),
             markdown="\n\n".join(f"## {title}\n{body}" for title, body in _help(rule)),
         ),
-        help_uri=f"{RULES_PAGE}#{rule.id.lower()}",
+        help_uri=rule_url(rule.id),
         default_configuration=om.ReportingConfiguration(level=str(rule.severity)),
         properties={
             "precision": _PRECISION[rule.severity],

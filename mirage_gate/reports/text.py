@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, groupby
+from itertools import chain
 
-import msgspec
-
-from mirage_gate.findings import Finding, Location, Severity, in_order
+from mirage_gate.findings import Finding, Location, Severity
 from mirage_gate.report import Coverage, RankReport, Report
-from mirage_gate.reports import Context
+from mirage_gate.reports import Context, _words
 from mirage_gate.reports._escape import plain
 from mirage_gate.reports._paths import shown
 
@@ -19,6 +16,8 @@ DESCRIPTION = "for people: a line per critical tensor, every finding with its pl
 
 _LISTED = 8
 """How many names or places a line lists before it counts the rest."""
+_NOTES = 3
+"""How many notes of one rule are shown before they are counted."""
 
 Paint = Callable[[str, str], str]
 
@@ -29,16 +28,24 @@ def render(report: Report, context: Context) -> str:
     quiet = context.verbosity < 0
     blocks: list[list[str]] = []
     if not quiet:
-        blocks += (list(_rank_lines(same, report, context, paint)) for same in _alike(report))
-    failed = list(_failure_lines(report, context, paint))
-    findings = [
-        list(_finding_lines(same, report, context, paint))
-        for same in _folded(report.findings)
-        if not quiet or _fails(same[0].severity, context)
+        blocks += _rank_blocks(report, context, paint)
+    blocks.append(list(_failure_lines(report, context, paint)))
+    groups = [
+        same
+        for same in _words.folded(report.findings)
+        if not quiet or _words.fails(same[0].severity, context.fail_on)
     ]
-    blocks.append(failed)
-    # Quiet findings are one line each and stand close together.
-    blocks += [list(chain.from_iterable(findings))] if quiet else findings
+    findings = [list(_finding_lines(same, report, context, paint)) for same in groups]
+    if quiet:
+        # Quiet findings are one line each and stand close together.
+        blocks.append(list(chain.from_iterable(findings)))
+    elif context.verbosity > 0:
+        blocks += findings
+    else:
+        notes = [same for same in groups if _is_aside(same[0], context)]
+        # Notes sort last.
+        blocks += findings[: len(groups) - len(notes)]
+        blocks.append(list(_note_blocks(notes, report, context, paint)))
     blocks.append(list(_verdict_lines(report, context, paint)))
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
@@ -54,47 +61,44 @@ def _painter(context: Context) -> Paint:
 _COLORS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 
 
-def _fails(severity: Severity, context: Context) -> bool:
-    return context.fail_on != "never" and severity.weight >= Severity(context.fail_on).weight
+def _is_aside(finding: Finding, context: Context) -> bool:
+    """Whether a finding is a note that the verdict does not rest on: one line is enough."""
+    return finding.severity is Severity.NOTE and not _words.fails(finding.severity, context.fail_on)
 
 
 # --- Ranks -----------------------------------------------------------------------------
 
 
-def _alike(report: Report) -> list[list[RankReport]]:
-    """Group the audited ranks that have the same thing to say, in order of the first."""
-    groups: dict[object, list[RankReport]] = {}
+def _rank_blocks(report: Report, context: Context, paint: Paint) -> Iterator[list[str]]:
+    """One block for the audited ranks that have the same lines, in order of the first."""
+    groups: dict[tuple[str, ...], list[RankReport]] = {}
     for rank in report.ranks:
         if rank.audited:
-            unplaced = (msgspec.structs.replace(c, location=Location("")) for c in rank.coverage)
-            key = (rank.tasks, rank.events, rank.tensors, tuple(unplaced))
-            groups.setdefault(key, []).append(rank)
-    return list(groups.values())
+            groups.setdefault(tuple(_rank_lines(rank, context, paint)), []).append(rank)
+    ambiguous = len({rank.rank for rank in report.ranks}) < len(report.ranks)
+    for (size, *lines), same in groups.items():
+        where = ""
+        if ambiguous:
+            # Several folders were audited, and a rank's number does not tell which it is of.
+            paths = [plain(shown(rank.cuda_path, context.root)) for rank in same]
+            where = f" ({_listed(paths, context)})"
+        each = " each" if len(same) > 1 else ""
+        yield [f"{_words.ranks(rank.rank for rank in same)}{where}: {size}{each}", *lines]
 
 
-def _rank_lines(
-    same: Sequence[RankReport], report: Report, context: Context, paint: Paint
-) -> Iterator[str]:
-    first = same[0]
-    size = ", ".join(
+def _rank_lines(rank: RankReport, context: Context, paint: Paint) -> Iterator[str]:
+    yield ", ".join(
         [
-            _count(first.tasks, "task"),
-            _count(first.events, "event"),
-            _count(first.tensors, "tensor"),
+            _words.count(rank.tasks, "task"),
+            _words.count(rank.events, "event"),
+            _words.count(rank.tensors, "tensor"),
         ]
     )
-    where = ""
-    if len({rank.rank for rank in report.ranks}) < len(report.ranks):
-        # Several folders were audited, and a rank's number does not tell which it is of.
-        paths = [plain(shown(rank.cuda_path, context.root)) for rank in same]
-        where = f" ({_listed(paths, context)})"
-    each = " each" if len(same) > 1 else ""
-    yield f"{_ranks(rank.rank for rank in same)}{where}: {size}{each}"
-    for tensor in first.coverage:
+    for tensor in rank.coverage:
         if tensor.critical:
             yield _critical_line(tensor, paint)
-    yield from _info_line("write-only", _write_only(first.coverage), context)
-    yield from _info_line("dead", _dead(first.coverage), context)
+    yield from _info_line("write-only", _write_only(rank.coverage), context)
+    yield from _info_line("dead", _dead(rank.coverage), context)
 
 
 def _critical_line(tensor: Coverage, paint: Paint) -> str:
@@ -131,34 +135,35 @@ def _failure_lines(report: Report, context: Context, paint: Paint) -> Iterator[s
     for rank in report.failed_ranks:
         path = rank.cuda_path or rank.graph_path
         where = f" ({plain(shown(path, context.root))})" if path else ""
-        label = f"{_ranks([rank.rank])}{where}"
+        label = f"{_words.ranks([rank.rank])}{where}"
         yield f"{label}: {paint('NOT AUDITED', 'red')}: {plain(rank.failure)}"
 
 
 # --- Findings --------------------------------------------------------------------------
 
 
-def _folded(findings: Iterable[Finding]) -> list[list[Finding]]:
-    """Put together what several ranks say in the same words; the first of each leads.
-
-    A rank that says the same twice, of two places, says it twice.
-    """
-    groups: dict[object, list[Finding]] = {}
-    times: dict[object, int] = {}
-    for finding in in_order(findings):
-        words = (
-            finding.rule,
-            finding.severity,
-            finding.message,
-            finding.hint,
-            finding.tensor,
-            tuple(place.note for place in finding.related),
-            tuple(place.note for place in finding.trace),
+def _note_blocks(
+    notes: Sequence[list[Finding]], report: Report, context: Context, paint: Paint
+) -> Iterator[str]:
+    """One line for each note, a few for each rule, and none where the line above says it."""
+    dead = {tensor for rank in report.ranks for tensor in _dead(rank.coverage)}
+    hidden: dict[str, int] = {}
+    shown: dict[str, int] = {}
+    for same in notes:
+        rule = same[0].rule
+        told = rule == "MG103" and same[0].tensor in dead
+        if told or shown.get(rule, 0) == _NOTES:
+            hidden[rule] = hidden.get(rule, 0) + len(same)
+            continue
+        shown[rule] = shown.get(rule, 0) + 1
+        yield from _finding_lines(same, report, context, paint)
+    if hidden:
+        rules = ", ".join(
+            f"{plain(rule)} {number:,} times" if len(hidden) > 1 else plain(rule)
+            for rule, number in hidden.items()
         )
-        source = (words, finding.rank, os.path.dirname(finding.location.path))  # noqa: PTH120
-        times[source] = times.get(source, 0) + 1
-        groups.setdefault((words, times[source]), []).append(finding)
-    return list(groups.values())
+        total = _words.count(sum(hidden.values()), "more note" if shown else "note")
+        yield f"{total} ({rules}): -v lists {'it' if sum(hidden.values()) == 1 else 'them'}"
 
 
 def _finding_lines(
@@ -168,10 +173,10 @@ def _finding_lines(
     severity = paint(str(first.severity), _COLORS[first.severity])
     ranks = sorted({finding.rank for finding in same})
     # With one rank in all there is nothing to tell apart.
-    of = f" ({_ranks(ranks)})" if len(report.ranks) > 1 else ""
+    of = f" ({_words.ranks(ranks)})" if len(report.ranks) > 1 else ""
     where = _place(first.location, context)
     yield f"{where}: {plain(first.rule)} {severity}: {plain(first.message)}{of}"
-    if context.verbosity < 0:
+    if context.verbosity < 0 or (context.verbosity == 0 and _is_aside(first, context)):
         return
     if first.hint:
         yield f"  hint: {plain(first.hint)}"
@@ -182,7 +187,7 @@ def _finding_lines(
     for place in first.related[:limit]:
         yield f"  {_noted(place, context)}"
     if (more := len(first.related) - limit) > 0:
-        yield f"  ... and {_count(more, 'more place')}"
+        yield f"  ... and {_words.count(more, 'more place')}"
     for number, step in enumerate(first.trace, 1):
         yield f"  {number}. {_noted(step, context)}"
 
@@ -202,26 +207,13 @@ def _noted(place: Location, context: Context) -> str:
 
 def _verdict_lines(report: Report, context: Context, paint: Paint) -> Iterator[str]:
     audited = [rank for rank in report.ranks if rank.audited]
-    failed = len(report.failed_ranks)
-    status = report.exit_status(context.fail_on)
     if audited and not context.verbosity < 0:
         yield from _checked_lines(audited)
-    if not audited:
-        word = paint("NOTHING AUDITED", "red")
-    else:
-        word = paint("FAILED", "red") if status else paint("PASSED", "green")
-    counts = [
-        _count(number, str(severity)) for severity in _COLORS if (number := report.count(severity))
-    ]
-    found = ", ".join(counts) or "no findings"
-    size = (
-        f" ({_count(sum(rank.tasks for rank in audited), 'task')}, "
-        f"{_count(sum(rank.tensors for rank in audited), 'tensor')})"
-    )
-    missed = f", {_count(failed, 'rank')} not audited" if failed else ""
+    word = _words.verdict(report, context.fail_on)
+    color = "green" if word == "PASSED" else "red"
     yield (
-        f"mirage-gate: {word}, {found} in {_count(len(audited), 'rank')}"
-        f"{size if audited else ''}{missed} in {report.seconds:.2f} s"
+        f"mirage-gate: {paint(word, color)}, {_words.found(report)} in {_words.size(report)} "
+        f"in {report.seconds:.2f} s"
     )
 
 
@@ -232,31 +224,18 @@ def _checked_lines(audited: Sequence[RankReport]) -> Iterator[str]:
     loaded = [tensor for tensor in tensors if tensor.kind in ("host", "shuffled")]
     if critical:
         read = sum(tensor.consumers > 0 for tensor in critical)
-        yield f"checked: {read:,} of {_count(len(critical), 'critical tensor')} read by a task"
+        of = _words.count(len(critical), "critical tensor")
+        yield f"checked: {read:,} of {of} read by a task"
     else:
         yield "checked: no tensor is critical here, so nothing is known of the position encoding"
     if loaded:
         used = sum(tensor.consumers > 0 or tensor.producers > 0 for tensor in loaded)
-        of = _count(len(loaded), "loaded tensor")
+        of = _words.count(len(loaded), "loaded tensor")
         yield f"checked: {used:,} of {of} read or written by a task"
     yield "not checked: what the kernels compute (this proves structure, not numerics)"
 
 
 # --- Words -----------------------------------------------------------------------------
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _ranks(numbers: Iterable[int]) -> str:
-    """``rank 3``, ``ranks 0-3, 6``."""
-    ordered = sorted(set(numbers))
-    spans = []
-    for _, run in groupby(enumerate(ordered), lambda pair: pair[1] - pair[0]):
-        span = [number for _, number in run]
-        spans.append(f"{span[0]}-{span[-1]}" if len(span) > 1 else str(span[0]))
-    return f"rank{'s' if len(ordered) > 1 else ''} {', '.join(spans)}"
 
 
 def _listed(names: Sequence[str], context: Context) -> str:

@@ -1,0 +1,94 @@
+"""The phrases that reports share: counts, ranks, verdicts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from itertools import groupby
+
+from mirage_gate import __url__
+from mirage_gate.findings import Finding, Severity, in_order
+from mirage_gate.report import FailOn, Report
+
+
+def rule_url(rule: str) -> str:
+    """Where the documentation tells of a rule."""
+    return f"{__url__}/blob/main/docs/rules.md#{rule.lower()}"
+
+
+def count(number: int, noun: str) -> str:
+    """Count things: ``1 task``, ``13,646 tasks``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def spans(numbers: Iterable[int]) -> str:
+    """``0-3, 6``: numbers in order, those that follow each other as a span."""
+    parts = []
+    for _, run in groupby(enumerate(sorted(set(numbers))), lambda pair: pair[1] - pair[0]):
+        span = [number for _, number in run]
+        parts.append(f"{span[0]}-{span[-1]}" if len(span) > 1 else str(span[0]))
+    return ", ".join(parts)
+
+
+def ranks(numbers: Iterable[int]) -> str:
+    """``rank 3``, ``ranks 0-3, 6``."""
+    listed = set(numbers)
+    return f"rank{'s' * (len(listed) > 1)} {spans(listed)}"
+
+
+def found(report: Report) -> str:
+    """Count the findings by severity: ``2 errors, 1 note``, ``no findings, 1 waived``."""
+    counts = [
+        count(number, str(severity)) for severity in Severity if (number := report.count(severity))
+    ]
+    counts = counts or ["no findings"]
+    counts += [f"{report.waived:,} waived"] if report.waived else []
+    counts += [f"{report.known:,} known from the baseline"] if report.known else []
+    return ", ".join(counts)
+
+
+def verdict(report: Report, fail_on: FailOn) -> str:
+    """Give the verdict's word."""
+    if not any(rank.audited for rank in report.ranks):
+        return "NOTHING AUDITED"
+    return "FAILED" if report.exit_status(fail_on) else "PASSED"
+
+
+def fails(severity: Severity, fail_on: FailOn) -> bool:
+    """Whether a finding of this severity fails the gate."""
+    return fail_on != "never" and severity.weight >= Severity(fail_on).weight
+
+
+def size(report: Report) -> str:
+    """Say what was audited: ``1 rank (13,646 tasks, 126 tensors)``, and what was not."""
+    audited = [rank for rank in report.ranks if rank.audited]
+    text = count(len(audited), "rank")
+    if audited:
+        tasks = count(sum(rank.tasks for rank in audited), "task")
+        text += f" ({tasks}, {count(sum(rank.tensors for rank in audited), 'tensor')})"
+    if missed := len(report.failed_ranks):
+        text += f", {count(missed, 'rank')} not audited"
+    return text
+
+
+def folded(findings: Iterable[Finding]) -> list[list[Finding]]:
+    """Put together what several ranks say in the same words; the first of each leads.
+
+    A rank that says the same twice, of two places, says it twice.
+    """
+    groups: dict[object, list[Finding]] = {}
+    times: dict[object, int] = {}
+    for finding in in_order(findings):
+        words = (
+            finding.rule,
+            finding.severity,
+            finding.message,
+            finding.hint,
+            finding.tensor,
+            tuple(place.note for place in finding.related),
+            tuple(place.note for place in finding.trace),
+        )
+        source = (words, finding.rank, os.path.dirname(finding.location.path))  # noqa: PTH120
+        times[source] = times.get(source, 0) + 1
+        groups.setdefault((words, times[source]), []).append(finding)
+    return list(groups.values())
