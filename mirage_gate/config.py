@@ -1,15 +1,18 @@
 """The configuration: ``mirage-gate.toml``, or ``[tool.mirage-gate]`` in ``pyproject.toml``.
 
 What the command line says wins over the file; the file wins over the defaults. Lists are
-replaced, not merged.
+replaced, not merged. A path in the file is relative to the file. ``schemas/config.schema.json``
+says the same to editors, and a test holds the two together.
 """
 
 from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterable
+from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
@@ -22,6 +25,10 @@ if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
+
+
+Locate = Literal["auto", "artifact", "builder"]
+Weight = Literal["error", "warning", "note", "off"]
 
 
 class ConfigError(Exception):
@@ -43,19 +50,44 @@ class TaskTypeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     collective: bool = False
 
 
+class WaiverConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Findings that are known and accepted, for a reason and perhaps only until a day.
+
+    ``rule`` is an id or a name, ``tensor`` a name or a pattern; the waiver is stale after
+    ``expires``.
+    """
+
+    rule: str
+    reason: str
+    tensor: str = "*"
+    expires: date | None = None
+
+
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="kebab"):
     """Every option a file may set. None means: not set."""
 
     paths: list[str] | None = None
+    output: list[str] | None = None
     critical: list[str] | None = None
-    ranks: list[int] | None = None
+    ranks: list[Annotated[int, msgspec.Meta(ge=0)]] | None = None
     select: list[str] | None = None
     ignore: list[str] | None = None
     fail_on: FailOn | None = None
-    severity: dict[str, Severity] = msgspec.field(default_factory=dict)
+    severity: dict[str, Weight] = msgspec.field(default_factory=dict)
+    lock: str | None = None
+    baseline: str | None = None
+    builder: list[str] | None = None
+    locate: Locate | None = None
+    model_config: str | None = None
     runtime_header: str | None = None
-    workers: int | None = None
+    workers: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    jobs: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    waivers: list[WaiverConfig] = msgspec.field(default_factory=list)
     task_types: list[TaskTypeConfig] = msgspec.field(default_factory=list)
+
+
+_PATHS = ("lock", "baseline", "model_config", "runtime_header")
+_PATH_LISTS = ("paths", "builder")
 
 
 def find(start: Path) -> Path | None:
@@ -65,7 +97,7 @@ def find(start: Path) -> Path | None:
         if own.is_file():
             return own
         project = folder / "pyproject.toml"
-        if project.is_file() and "mirage-gate" in _toml(project).get("tool", {}):
+        if project.is_file() and _section(_toml(project)) is not None:
             return project
         if (folder / ".git").exists():
             return None
@@ -76,11 +108,55 @@ def load(path: Path) -> Config:
     """Read one configuration file. Raises :class:`ConfigError`."""
     table = _toml(path)
     if path.name == "pyproject.toml":
-        table = table.get("tool", {}).get("mirage-gate", {})
+        table = _section(table) or {}
     try:
-        return msgspec.convert(table, Config)
+        config = msgspec.convert(table, Config)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{path}: {error}{_suggestion(str(error))}") from error
+    return _anchored(config, path.parent)
+
+
+def _anchored(config: Config, folder: Path) -> Config:
+    """Give every path as seen from the working directory, not from the file that names it."""
+    if folder.resolve() == Path.cwd():
+        return config
+
+    def anchor(path: str) -> str:
+        return str(folder / path)
+
+    changes: dict[str, Any] = {}
+    for key in _PATHS:
+        if (value := getattr(config, key)) is not None:
+            changes[key] = anchor(value)
+    for key in _PATH_LISTS:
+        if (values := getattr(config, key)) is not None:
+            changes[key] = [anchor(value) for value in values]
+    if config.output is not None:
+        named = [output.partition("=") for output in config.output]
+        changes["output"] = [
+            f"{name}={file if file == '-' else anchor(file)}" if file else f"{name}{equals}"
+            for name, equals, file in named
+        ]
+    return msgspec.structs.replace(config, **changes)
+
+
+def severities(config: Config) -> tuple[dict[str, Severity], tuple[str, ...]]:
+    """Give (severity by rule id, ids of the rules that are off). Raises :class:`ConfigError`."""
+    from mirage_gate.rules import all_rules, rule_by_id
+
+    weights: dict[str, Severity] = {}
+    off: list[str] = []
+    for key, weight in config.severity.items():
+        rule = rule_by_id(key)
+        if rule is None:
+            names = [name for known in all_rules() for name in (known.id, known.name)]
+            likely = _did_you_mean(key, names) or "; `mirage-gate explain` lists the rules"
+            raise ConfigError(f"severity: {key!r} is no rule{likely}")
+        if weight == "off":
+            off.append(rule.id)
+        else:
+            weights[rule.id] = Severity(weight)
+    return weights, tuple(off)
 
 
 def _toml(path: Path) -> dict[str, Any]:
@@ -91,17 +167,31 @@ def _toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: {error}") from error
 
 
+def _section(project: dict[str, Any]) -> Any:
+    """Our part of a ``pyproject.toml``; None if it has none."""
+    tools = project.get("tool")
+    return tools.get("mirage-gate") if isinstance(tools, dict) else None
+
+
 def _suggestion(message: str) -> str:
-    """Offer the key that was probably meant."""
-    wrong = re.search(r"unknown field `([^`]*)`", message)
-    if not wrong:
-        return ""
+    """Offer the key or the word that was probably meant."""
+    if key := re.search(r"unknown field `([^`]*)`", message):
+        parts = {"$.task-types": TaskTypeConfig, "$.waivers": WaiverConfig}
+        struct = next((kind for at, kind in parts.items() if at in message), Config)
+        keys = struct.__struct_encode_fields__
+        return _did_you_mean(key[1], keys) or f"; there are: {', '.join(keys)}"
+    if word := re.search(r"Invalid enum value '([^']*)' - at `\$\.([\w-]+)", message):
+        choices = {"fail-on": FailOn, "locate": Locate, "severity": Weight}.get(word[2])
+        return f"; it is one of {', '.join(get_args(choices))}"
+    return ""
+
+
+def _did_you_mean(word: str, words: Iterable[str]) -> str:
     from difflib import get_close_matches
 
-    structs = (TaskTypeConfig,) if "task-types" in message else (Config,)
-    keys = [key for struct in structs for key in struct.__struct_encode_fields__]
-    close = get_close_matches(wrong[1], keys, n=1)
-    return f"; did you mean `{close[0]}`?" if close else f"; there are: {', '.join(keys)}"
+    by_lower = {known.lower(): known for known in words}
+    close = get_close_matches(word.lower(), list(by_lower), n=1)
+    return f"; did you mean `{by_lower[close[0]]}`?" if close else ""
 
 
 _CONSTANT = re.compile(r"\b(TASK_\w+)\s*=\s*(\d{1,9})\b")

@@ -14,6 +14,7 @@ import yaml
 
 from tests.emitter import qwen3
 from tests.scratch import ROOT, SourceTree, clean_environment, run
+from tests.test_report_github import Command, commands
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +28,7 @@ SCRIPTS = sorted(
     for folder in (ROOT / "scripts", ROOT / ".ci")
     if folder.is_dir()
     for path in folder.iterdir()
-    if path.is_file()
+    if path.is_file() and path.suffix != ".py"
 )
 
 
@@ -61,6 +62,8 @@ class Job:
     uploads: list[dict[str, str]] = field(default_factory=list)
     log: str = ""
     failed: bool = False
+    upload_fails: bool = False
+    fork: bool = False
 
     def value(self, expression: str) -> str:
         match expression.strip().split("."):
@@ -100,6 +103,9 @@ class Job:
             else:
                 assert step["uses"].startswith("github/codeql-action/upload-sarif@")
                 self.uploads.append({k: self.filled(v) for k, v in step["with"].items()})
+                fork = step["continue-on-error"]
+                assert fork == "${{ github.event.pull_request.head.repo.fork == true }}"
+                self.failed = self.failed or (self.upload_fails and not self.fork)
         return self
 
     def run_script(self, step: dict[str, Any]) -> None:
@@ -128,6 +134,17 @@ class Job:
             pairs = [line.split("=", 1) for line in lines]
             assert len({name for name, _ in pairs}) == len(pairs), "an output was set twice"
             self.outputs[step["id"]] = dict(pairs)
+
+    @property
+    def summary(self) -> str:
+        """What the summary page shows; nothing if no step wrote to it."""
+        page = self.temporary / "summary"
+        return page.read_text(encoding="utf-8") if page.exists() else ""
+
+    @property
+    def commands(self) -> list[Command]:
+        """The workflow commands that the runner took from the log."""
+        return commands(self.log)
 
     @property
     def results(self) -> dict[str, str]:
@@ -161,10 +178,11 @@ def workspace(tmp_path: Path) -> Path:
 def gate(workspace: Path, home: str, tmp_path: Path, source_tree: SourceTree) -> Gate:
     """Run the steps after the installation with some inputs: ``gate(paths="gen")``."""
 
-    def run_gate(**inputs: str) -> Job:
+    def run_gate(upload_fails: bool = False, fork: bool = False, **inputs: str) -> Job:
         given = {name.replace("_", "-"): value for name, value in inputs.items()}
         assert given.keys() <= defaults().keys()
         job = Job(workspace, tmp_path, source_tree.folder, defaults() | given)
+        job.upload_fails, job.fork = upload_fails, fork
         job.outputs["install"] = {"home": home}
         return job.run(action_steps()[2:])
 
@@ -235,7 +253,12 @@ class TestSteps:
         qwen3(layers=2).write(workspace)
         job = gate(working_directory=folder, upload_sarif="true")
         assert job.failed
-        assert job.results == {"sarif-file": "", "exit-code": "2", "findings": "0"}
+        assert job.results == {
+            "sarif-file": "",
+            "exit-code": "2",
+            "findings": "0",
+            "errors": "0",
+        }
         assert job.uploads == []
 
     def test_internal_error_uploads_nothing(self, gate: Gate, workspace: Path, home: str) -> None:
@@ -262,17 +285,76 @@ class TestSteps:
         assert job.results["exit-code"] == "3"
         assert job.uploads == []
 
-    def test_report_is_fenced_off(self, gate: Gate, workspace: Path) -> None:
+    @pytest.mark.parametrize("annotations", ["true", "false"])
+    def test_what_the_gate_prints_is_fenced_off(
+        self, gate: Gate, workspace: Path, annotations: str
+    ) -> None:
         """No name out of an artifact can give the runner a command."""
         qwen3(layers=2).without_rope().write(workspace / "gen")
         fences = set()
         for _ in range(2):
-            log = gate(paths="gen").log
-            opening = re.match(r"::stop-commands::([0-9a-f]{32})\n", log)
+            job = gate(paths="gen", annotations=annotations)
+            opening = re.match(r"::stop-commands::([0-9a-f]{32})\n", job.log)
             assert opening
-            assert log.endswith(f"\n::{opening[1]}::\n")
+            assert f"\n::{opening[1]}::\n" in job.log
             fences.add(opening[1])
+            told = {command.name for command in job.commands}
+            assert told == ({"error", "notice"} if annotations == "true" else set())
         assert len(fences) == 2
+
+    def test_annotations_and_summary(self, gate: Gate, workspace: Path) -> None:
+        qwen3(layers=2).without_rope().write(workspace / "gen")
+        job = gate(paths="gen")
+        errors = [command for command in job.commands if command.name == "error"]
+        assert len(errors) == 2
+        assert errors[0].properties["file"] == "gen/kernel_0.cu"
+        assert job.results["errors"] == "2"
+        assert job.log.count("[MISSING-WIRING] cos_position_embedding") == 1
+        assert "mirage-gate: failed" in job.summary
+        assert "`cos_position_embedding`" in job.summary
+
+    def test_neither_if_not_wanted(self, gate: Gate, workspace: Path) -> None:
+        qwen3(layers=2).without_rope().write(workspace / "gen")
+        job = gate(paths="gen", annotations="false", summary="false")
+        assert job.commands == []
+        assert job.summary == ""
+        assert "[MISSING-WIRING] cos_position_embedding" in job.log
+
+    def test_page(self, gate: Gate, workspace: Path) -> None:
+        qwen3(layers=2).write(workspace / "gen")
+        job = gate(paths="gen", html="a page.html")
+        assert not job.failed, job.log
+        assert "Wiring map" in (workspace / "a page.html").read_text(encoding="utf-8")
+
+    def test_builder(self, gate: Gate, workspace: Path) -> None:
+        """Artifacts that git does not track are not in the pull request; the builder is."""
+        qwen3(layers=2).without_rope().write(workspace / "gen")
+        text = "mpk.attach_input(\n    cos, name='cos_position_embedding')\n"
+        (workspace / "my demo.py").write_text(text, encoding="utf-8")
+        (workspace / "other.py").write_text("", encoding="utf-8")
+        job = gate(paths="gen", builder="\nother.py\r\nmy demo.py\n")
+        places = [(c.properties["file"], c.properties["line"]) for c in job.commands]
+        assert ("my demo.py", "1") in places
+
+    def test_baseline_and_lock(self, gate: Gate, workspace: Path, home: str) -> None:
+        python = f"{home}/venv/bin/python"
+        qwen3(layers=2).write(workspace / "gen")
+        done = run(python, "-m", "mirage_gate", "lock", "gen", "-o", "a.lock", cwd=workspace)
+        assert done.returncode == 0, done.stdout
+        assert not gate(paths="gen", lock="a.lock").failed
+        qwen3(layers=2).without_rope().write(workspace / "gen")
+        assert "MG801" in gate(paths="gen", lock="a.lock").log
+        run(python, "-m", "mirage_gate", "check", "gen", "-o", "json=old.json", cwd=workspace)
+        job = gate(paths="gen", baseline="old.json")
+        assert not job.failed, job.log
+        assert job.results["errors"] == "0"
+
+    def test_upload_that_a_fork_may_not_do(self, gate: Gate, workspace: Path) -> None:
+        qwen3(layers=2).write(workspace / "gen")
+        assert gate(paths="gen", upload_sarif="true", upload_fails=True).failed
+        job = gate(paths="gen", upload_sarif="true", upload_fails=True, fork=True)
+        assert not job.failed
+        assert "mirage-gate: passed" in job.summary
 
     def test_repository_cannot_replace_the_gates_modules(self, gate: Gate, workspace: Path) -> None:
         for module in ("click", "json", "mirage_gate", "msgspec", "secrets"):
@@ -298,7 +380,10 @@ class TestSteps:
 
     def test_hostile_inputs_do_nothing(self, gate: Gate, workspace: Path, tmp_path: Path) -> None:
         qwen3(layers=2).without_rope().write(workspace)
-        texts = ("paths", "ranks", "critical", "config", "fail_on", "select", "ignore")
+        texts = (
+            *("paths", "ranks", "critical", "config", "fail_on", "select", "ignore", "lock"),
+            *("baseline", "builder", "annotations", "summary", "html"),
+        )
         everywhere = (*texts, "working_directory")
         for number, hostile in enumerate(self.HOSTILE):
             # In all inputs at once, and in one alone, which the others cannot hide.

@@ -209,3 +209,38 @@ class TestForReal:
         status, output = user.pre_commit("run")
         assert status == 1, output
         assert "- exit code: 2" in output
+
+    def test_more_names_than_one_call_takes(self, user: User) -> None:
+        """Names that come in four calls, with one defective pair and one pair cut in two."""
+        user.configure(id="mirage-gate", args=["-q"])
+        clean = qwen3(layers=1).write(user.folder / "clean")
+        broken = qwen3(layers=1).without_rope().write(user.folder / "broken")
+        long = "/".join("x" * 200 for _ in range(3))
+        pairs = 330
+        for number in range(pairs):
+            folder = user.folder / f"{number:03}" / long
+            folder.mkdir(parents=True)
+            for file in broken if number == 200 else clean:
+                (folder / file.name).hardlink_to(file)
+        for folder in (user.folder / "clean", user.folder / "broken"):
+            shutil.rmtree(folder)
+        user.git("add", "--all")
+        status, output = user.pre_commit("run")
+        assert status == 1, output
+        verdicts = re.findall(r"^mirage-gate: (\w+), .* in (\d+) ranks?", output, re.M)
+        assert [word for word, _ in verdicts].count("FAILED") == 1
+        assert len(verdicts) >= 3
+        # A pair cut in two is audited in both calls; none is left out.
+        assert pairs <= sum(int(count) for _, count in verdicts) <= pairs + len(verdicts)
+        assert output.count("MG101 error") == 2
+
+    def test_ranks_that_come_in_two_calls_are_no_gap(self, user: User) -> None:
+        """pre-commit sorts names: rank 10 comes before rank 2, which may be in another call."""
+        folder = user.folder / "gen"
+        for rank in range(3):
+            qwen3(layers=1, ranks=4).emit(rank).write(folder)
+        qwen3(layers=1, ranks=4).emit(3).write(folder)
+        user.configure(id="mirage-gate")
+        user.git("add", "--", "gen/kernel_0.cu", "gen/kernel_2.cu")
+        status, output = user.pre_commit("run")
+        assert status == 0, output

@@ -1,0 +1,233 @@
+"""The documentation, held to the program."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import yaml
+
+from mirage_gate import config
+from mirage_gate.cli import cli
+from mirage_gate.commands.check import command as check
+from mirage_gate.reports import format_names
+from mirage_gate.rules import all_rules
+from scripts import rules_page
+from tests.scratch import ROOT, clean_environment, run
+from tests.test_action import TestFiles, action_steps, defaults, load, tool
+
+PAGES = [
+    path for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))) if path.is_file()
+]
+SKILL = ROOT / "skills" / "mirage-graph-coverage" / "SKILL.md"
+WORKFLOW = ROOT / "examples" / "workflows" / "megakernel.yml"
+
+
+def blocks(path: Path, language: str) -> list[str]:
+    text = path.read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.M | re.S)
+
+
+def sessions(path: Path) -> list[tuple[str, list[str]]]:
+    """Each ``$ command`` of the console blocks, and the output shown for it."""
+    found: list[tuple[str, list[str]]] = []
+    for block in blocks(path, "console"):
+        for line in block.splitlines():
+            if line.startswith("$ "):
+                found.append((line[2:], []))
+            else:
+                found[-1][1].append(line)
+    return found
+
+
+CONSOLE = [
+    pytest.param(command, output, id=f"{path.name}: {command}")
+    for path in [*PAGES, SKILL]
+    for command, output in sessions(path)
+]
+
+
+def steady(line: str) -> str:
+    """A line without what differs from run to run."""
+    return re.sub(r"in \d+\.\d\d s$", "in 0.00 s", line.rstrip())
+
+
+@pytest.mark.parametrize(("command", "shown"), CONSOLE)
+def test_what_is_shown_is_what_is_printed(command: str, shown: list[str]) -> None:
+    """The lines shown are the first that the command prints; ``...`` stands for any."""
+    program, *arguments = shlex.split(command)
+    assert program == "mirage-gate"
+    done = subprocess.run(
+        [sys.executable, "-m", "mirage_gate", *arguments],
+        cwd=ROOT,
+        env=clean_environment(PYTHONPATH=str(ROOT), PYTHONUTF8="1", COLUMNS="80"),
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert done.returncode in (0, 1), done.stderr
+    printed = [steady(line) for line in done.stdout.splitlines()]
+    for line in map(steady, shown):
+        if line == "...":
+            continue
+        assert line in printed, f"{line!r} is not printed:\n{done.stdout}"
+        at = printed.index(line)
+        assert at == 0 or "..." in shown, f"{printed[:at]} is printed before {line!r}"
+        del printed[: at + 1]
+
+
+def test_the_rules_page_is_up_to_date() -> None:
+    current = rules_page.PAGE.read_text(encoding="utf-8")
+    assert current == rules_page.page(), "run python scripts/rules_page.py"
+    anchors = re.findall(r"^## (\w+)$", current, re.M)
+    assert anchors == [rule.id for rule in all_rules()]
+
+
+@pytest.mark.parametrize("path", [*PAGES, SKILL], ids=lambda path: path.name)
+class TestEveryPage:
+    def test_links_lead_somewhere(self, path: Path) -> None:
+        text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.S)
+        for target in re.findall(r"\]\(([^)\s]+)\)", text):
+            if re.match(r"https?://", target):
+                continue
+            file, _, anchor = target.partition("#")
+            there = (path.parent / file).resolve() if file else path
+            assert there.exists(), f"{target} in {path.name}"
+            if anchor:
+                headings = re.findall(r"^#+ (.*)$", there.read_text(encoding="utf-8"), re.M)
+                assert anchor in {
+                    re.sub(r"[^\w -]", "", h).lower().replace(" ", "-") for h in headings
+                }
+
+    def test_options_and_rules_exist(self, path: Path) -> None:
+        text = path.read_text(encoding="utf-8")
+        context = cli.make_context("mirage-gate", [], resilient_parsing=True)
+        options = {"--version", "--help"}
+        for name in cli.list_commands(context):
+            command = cli.get_command(context, name)
+            assert command
+            options |= {o for p in command.params for o in (*p.opts, *p.secondary_opts)}
+        foreign = {"--all-files", "--hook-stage", "--output-dir"}
+        for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", text):
+            assert option in options | foreign, f"{option} in {path.name}"
+        ids = {rule.id for rule in all_rules()}
+        for rule in re.findall(r"\bMG\d\d\d\b", text):
+            assert rule in ids, f"{rule} in {path.name}"
+
+    def test_lines_are_not_too_long_and_say_nothing_of_a_machine(self, path: Path) -> None:
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"/(?:work|tmp|root|home)/", text)
+        assert "\t" not in text
+        assert text.endswith("\n")
+
+
+def test_toml_examples_are_valid(tmp_path: Path) -> None:
+    examples = [block for path in PAGES for block in blocks(path, "toml") if "=" in block]
+    assert len(examples) >= 2
+    for example in examples:
+        path = tmp_path / "mirage-gate.toml"
+        path.write_text(example, encoding="utf-8")
+        config.severities(config.load(path))
+
+
+def test_configuration_page_has_every_key() -> None:
+    text = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    for key in config.Config.__struct_encode_fields__:
+        assert f"`{key}`" in text, key
+
+
+def test_action_page_has_every_input_and_output() -> None:
+    text = (ROOT / "docs" / "action.md").read_text(encoding="utf-8")
+    outputs = load(ROOT / "action.yml")["outputs"]
+    for name in (*defaults(), *outputs):
+        assert f"`{name}`" in text, name
+    assert action_steps()
+
+
+def test_reports_page_has_every_format() -> None:
+    text = (ROOT / "docs" / "reports.md").read_text(encoding="utf-8")
+    for name in format_names():
+        assert f"| `{name}` |" in text, name
+
+
+def test_python_examples_compile() -> None:
+    for path in PAGES:
+        for number, block in enumerate(blocks(path, "python")):
+            compile(block, f"{path.name}:{number}", "exec")
+
+
+def test_example_workflow() -> None:
+    workflow = cast("dict[str, Any]", yaml.safe_load(WORKFLOW.read_text(encoding="utf-8")))
+    used = [step for job in workflow["jobs"].values() for step in job["steps"] if "with" in step]
+    gate = next(s["with"] for s in used if s["uses"].startswith("mirage-gate/mirage-gate@"))
+    assert gate.keys() <= defaults().keys()
+    TestFiles().test_no_expression_in_a_script(WORKFLOW)
+    done = run(tool("zizmor"), "--offline", "--no-progress", "--quiet", WORKFLOW, cwd=ROOT)
+    assert done.returncode == 0, done.stdout
+
+
+def test_skill_has_its_head() -> None:
+    text = SKILL.read_text(encoding="utf-8")
+    head = cast("dict[str, str]", yaml.safe_load(text.split("---\n")[1]))
+    assert head["name"] == SKILL.parent.name
+    assert 50 < len(head["description"]) < 1_024
+    assert len(text.splitlines()) < 200
+
+
+# --- The command line's own words --------------------------------------------------------
+
+
+def complete(words: str, at: int) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "mirage_gate"],
+        env=clean_environment(
+            PYTHONPATH=str(ROOT),
+            _MIRAGE_GATE_COMPLETE="bash_complete",
+            COMP_WORDS=words,
+            COMP_CWORD=str(at),
+        ),
+        cwd=ROOT,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    return [line.partition(",")[2] for line in done.stdout.split()]
+
+
+def test_the_shell_completes() -> None:
+    assert {"check", "explain", "show"} <= set(complete("mirage-gate ", 1))
+    assert "--locate" in complete("mirage-gate check --lo", 2)
+    assert complete("mirage-gate check -o s", 3) == ["sarif", "summary"]
+    assert complete("mirage-gate explain mg80", 2) == ["MG801", "MG802", "MG803"]
+    assert "report" in complete("mirage-gate schema ", 2)
+    for shell in ("bash", "zsh", "fish"):
+        done = subprocess.run(
+            [sys.executable, "-m", "mirage_gate"],
+            env=clean_environment(PYTHONPATH=str(ROOT), _MIRAGE_GATE_COMPLETE=f"{shell}_source"),
+            cwd=ROOT,
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+        )
+        assert "mirage-gate" in done.stdout
+        assert done.returncode == 0
+
+
+def test_help_lists_every_format() -> None:
+    context = check.make_context("check", ["x"], resilient_parsing=True)
+    text = check.get_help(context)
+    for name in format_names():
+        assert re.search(rf"^  {name}\s", text, re.M)
+
+
+def test_schemas_are_published_under_their_names() -> None:
+    for name in ("config", "report"):
+        path = ROOT / "schemas" / f"{name}.schema.json"
+        schema = json.loads(path.read_text(encoding="utf-8"))
+        assert schema["$id"].endswith(f"/schemas/{path.name}")
