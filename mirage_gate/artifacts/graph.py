@@ -13,6 +13,7 @@ from __future__ import annotations
 import gc
 from array import array
 from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, overload
 
 import msgspec
@@ -168,11 +169,6 @@ class Graph(msgspec.Struct, frozen=True):
     def tasks(self) -> Tasks:
         """Every task, by id."""
         return Tasks(self)
-
-    @property
-    def lacks_metadata(self) -> bool:
-        """Whether some task lacks a metadata field, as in older graphs."""
-        return any(ABSENT in metadata for metadata in self.metadata)
 
 
 class SchemaError(msgspec.Struct, frozen=True):
@@ -364,21 +360,19 @@ def absent(graph: Graph, text: GraphText, fields: Collection[str]) -> dict[str, 
 
 def _lacking(text: GraphText, fields: list[str]) -> dict[str, tuple[int, int]]:
     """Read all tasks again for fields that no version of MPK known here has."""
-    names = [f"f{i}" for i in range(len(fields))]
-    probe = msgspec.defstruct(
-        "Probe",
-        [(name, msgspec.Raw | msgspec.UnsetType, msgspec.UNSET) for name in names],
-        rename=dict(zip(names, fields, strict=True)),
-    )
+    member = dict[str, msgspec.Raw]
+
+    def count(tasks: Iterable[dict[str, msgspec.Raw]]) -> dict[str, tuple[int, int]]:
+        lacking: dict[str, tuple[int, int]] = {}
+        for number, task in enumerate(tasks):
+            for field in fields:
+                if field not in task:
+                    first, so_far = lacking.get(field, (number, 0))
+                    lacking[field] = (first, so_far + 1)
+        return lacking
+
     try:
-        tasks = [task for some in text.tasks(probe) for task in some]
+        return count(chain.from_iterable(text.tasks(member)))
     except UncutError:
-        whole = msgspec.defstruct("Whole", [("all_tasks", list[probe])])  # type: ignore[valid-type]
-        tasks = msgspec.json.decode(text.whole(), type=whole).all_tasks  # type: ignore[attr-defined]
-    lacking: dict[str, tuple[int, int]] = {}
-    for number, task in enumerate(tasks):
-        for name, field in zip(names, fields, strict=True):
-            if getattr(task, name) is msgspec.UNSET:
-                first, count = lacking.get(field, (number, 0))
-                lacking[field] = (first, count + 1)
-    return lacking
+        whole = msgspec.json.decode(text.whole(), type=dict[str, msgspec.Raw])
+        return count(msgspec.json.decode(whole["all_tasks"], type=list[member]))

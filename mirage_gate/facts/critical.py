@@ -30,41 +30,50 @@ PATTERNS = (
 """Other names in use for rotary tables; for host and shuffled tensors only.
 
 A scratch ``q_rope_out`` is an activation, no table; a name that carries a layer's number,
-such as ``layer_0_kv_a_rope``, is that layer's weight.
+such as ``layer_0_kv_a_rope``, is that layer's weight, unless it ends as tables do.
 """
 
 _LAYER_NUMBER = re.compile(r"(?:^|[._])layers?[._]\d")
+_TABLE_OF_A_LAYER = re.compile(r"[._](?:cos|sin)(?:_cache|_table|_embed)?$")
 _TABLE_KINDS = frozenset({"host", "shuffled"})
 
 
 class Critical(msgspec.Struct, frozen=True):
-    """The names and patterns in force. ``asked`` are the exact names a user gave."""
+    """The names and patterns in force.
+
+    ``exact`` names hold for any storage, patterns for what the host fills. ``asked`` are the
+    exact names that a user gave; ``built_in`` says whether the built-in patterns hold too.
+    """
 
     exact: tuple[str, ...] = EXACT
-    patterns: tuple[str, ...] = PATTERNS
+    patterns: tuple[str, ...] = ()
     asked: tuple[str, ...] = ()
+    built_in: bool = True
 
     @classmethod
     def of(cls, words: tuple[str, ...]) -> Critical:
         """Read ``--critical``: a list replaces the built-in names, ``+NAME`` adds to them."""
-        added = tuple(word[1:] for word in words if word.startswith("+"))
-        given = tuple(word for word in words if not word.startswith("+"))
-        names = given + added
+        names = tuple(word.removeprefix("+") for word in words)
         exact = tuple(name for name in names if not _is_pattern(name))
         patterns = tuple(name for name in names if _is_pattern(name))
-        if given:
-            return cls(exact, patterns, asked=exact)
-        return cls(EXACT + exact, PATTERNS + patterns, asked=exact)
+        replaced = any(not word.startswith("+") for word in words)
+        return cls(exact if replaced else EXACT + exact, patterns, exact, not replaced)
 
     def matches(self, name: str, kind: str) -> bool:
         """Whether a tensor of this name and storage kind is critical."""
         if name in self.exact:
             return True
-        return (
-            kind in _TABLE_KINDS
-            and not _LAYER_NUMBER.search(name)
-            and any(fnmatchcase(name, pattern) for pattern in self.patterns)
-        )
+        if kind not in _TABLE_KINDS:
+            return False
+        if any(fnmatchcase(name, pattern) for pattern in self.patterns):
+            return True
+        return self.built_in and _is_table(name)
+
+
+def _is_table(name: str) -> bool:
+    if _LAYER_NUMBER.search(name) and not _TABLE_OF_A_LAYER.search(name):
+        return False
+    return any(fnmatchcase(name, pattern) for pattern in PATTERNS)
 
 
 def _is_pattern(word: str) -> bool:

@@ -11,17 +11,23 @@ import pkgutil
 from collections.abc import Callable, Iterator
 from functools import cache
 from inspect import cleandoc
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from mirage_gate.findings import Severity
 
 if TYPE_CHECKING:
-    from mirage_gate.facts import RankFacts
     from mirage_gate.findings import Finding
 
-Check = Callable[["RankFacts"], "Iterator[Finding]"]
+Scope = Literal["rank", "ranks", "memory"]
+"""What a check looks at: a ``RankFacts``; the ``Ranks`` of one run; a ``Memory`` and they.
+
+A rank's facts are gone when the next rank is read. What compares ranks, or a run with an
+earlier one, looks at summaries (:mod:`mirage_gate.summary`).
+"""
+
+Check = Callable[[Any], "Iterator[Finding]"]
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -29,8 +35,8 @@ class Rule(msgspec.Struct, frozen=True):
 
     ``claim`` is one line; ``why``, ``example`` and ``fix`` are the help text's sections in
     Markdown; ``limits`` says when the rule is wrong to complain or cannot see. ``severity``
-    is the default, which a finding may lower. ``check`` is None for what the readers
-    themselves report (MG9: the files could not be taken in).
+    is the default, which a finding may lower. ``scope`` says what ``check`` is given; it is
+    None for what the readers themselves report (MG9: the files could not be taken in).
     """
 
     id: str
@@ -41,6 +47,7 @@ class Rule(msgspec.Struct, frozen=True):
     example: str
     fix: str
     limits: str = ""
+    scope: Scope = "rank"
     check: Check | None = None
 
     @property
@@ -75,6 +82,7 @@ def rule(
     example: str,
     fix: str,
     limits: str = "",
+    scope: Scope = "rank",
 ) -> Callable[[Check], Check]:
     """Make the decorated function the check of a new rule."""
 
@@ -89,6 +97,7 @@ def rule(
                 example=cleandoc(example),
                 fix=cleandoc(fix),
                 limits=cleandoc(limits),
+                scope=scope,
                 check=check,
             )
         )

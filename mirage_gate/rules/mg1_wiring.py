@@ -405,7 +405,7 @@ def nothing_critical(facts: RankFacts) -> Iterator[Finding]:
             )
     if any(facts.is_critical(d) for d in facts.declared.values()):
         return
-    if critical.asked and not critical.patterns:
+    if critical.asked and not (critical.patterns or critical.built_in):
         return
     at = next((d.location for d in facts.declared.values()), Location(facts.cuda.path, 1, 1, 1, 1))
     count = len(names) - (SENTINEL in names)

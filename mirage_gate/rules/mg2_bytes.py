@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -11,13 +12,13 @@ from mirage_gate.artifacts.graph import Tensor
 from mirage_gate.facts.layers import layer_in, role_of
 from mirage_gate.facts.regions import BITS, TensorRegions, extent_of
 from mirage_gate.findings import Finding, Severity
-from mirage_gate.rules._words import declared, groups_of, size, slot_field, tasks
+from mirage_gate.rules._words import declared, groups_of, plural, size, slot_field, tasks
 from mirage_gate.rules.base import rule
 
 if TYPE_CHECKING:
     from mirage_gate.artifacts.cuda import Declaration
     from mirage_gate.facts import RankFacts
-    from mirage_gate.facts.wiring import Access
+    from mirage_gate.facts.wiring import Access, Group
 
 _LOADED = frozenset({"host", "shuffled"})
 _BUFFER = frozenset({"scratch", "symmetric"})
@@ -26,7 +27,7 @@ _BUFFER = frozenset({"scratch", "symmetric"})
 def _tensors(facts: RankFacts) -> Iterator[tuple[str, Declaration, list[Access]]]:
     """Give every declared tensor that tasks really touch, with those accesses."""
     for name, declaration in facts.declared.items():
-        accesses = [a for a in facts.wiring.of(name) if a.reads or a.writes]
+        accesses = facts.wiring.real(name)
         if accesses and declaration.kind != "sentinel":
             yield name, declaration, accesses
 
@@ -102,12 +103,12 @@ def unwritten_range(facts: RankFacts) -> Iterator[Finding]:
 def out_of_bounds(facts: RankFacts) -> Iterator[Finding]:
     tensors = facts.graph.tensors
     for name, declaration, accesses in _tensors(facts):
-        if declaration.nbytes is None:
+        if declaration.nbytes is None or facts.regions.of(name).end <= declaration.nbytes:
             continue
         over = [
             (extent, access)
             for access in accesses
-            if not access.slot.remote
+            if not (access.slot.remote and access.writes)
             and (extent := extent_of(tensors[access.tensor])) is not None
             and extent > declaration.nbytes
         ]
@@ -140,7 +141,7 @@ def out_of_bounds(facts: RankFacts) -> Iterator[Finding]:
         A weight of which some rows are never read is a layer that lost a tile: its output
         lacks columns, or has others twice. An error for shuffled tensors, and for host
         tensors inside the range that their tiles span (or that the same weight spans in the
-        other layers); a warning for scratch and symmetric buffers.
+        other layers); a warning for what is written of scratch and symmetric buffers.
     """,
     example="Task 12 reads rows 0..127 of `o_proj` twice, and rows 128..255 are read by none.",
     fix="Give the operator a grid that covers the whole tensor, each tile once.",
@@ -161,20 +162,23 @@ def partly_read(facts: RankFacts) -> Iterator[Finding]:
         regions = facts.regions.of(name)
         read = regions.union(a.tensor for a in accesses if a.reads or loaded)
         left = regions.whole & ~read
+        if not loaded:  # an allocation may be larger than what is used of it
+            left &= regions.union(a.tensor for a in accesses if a.writes)
         text = regions.text(left) if left else ""
         count = regions.nbytes(left)
-        usual = spans.get(name, 0)
-        beyond = usual - regions.hull[1] // 8
-        if declaration.kind == "host" and beyond > 0:
-            end = regions.hull[1] // 8
-            text = f"{text or 'bytes'}{', ' * bool(text)} {end}..{usual - 1}".replace("  ", " ")
-            count += beyond
+        low, high = (bits // 8 for bits in regions.hull)
+        start, end = spans.get(name, (low, high))
+        outside = [(start, low), (high, end)] if declaration.kind == "host" else []
+        outside = [(first, last) for first, last in outside if first < last]
+        for first, last in outside:
+            text = f"{text or 'bytes'}{', ' * bool(text)} {first}..{last - 1}".replace("  ", " ")
+            count += last - first
         if not text:
             continue
         of = f"{name}{size(declaration)}"
-        if beyond > 0 and declaration.kind == "host":
-            of += f", which spans {usual} bytes in the other layers,"
-        first = next(a for a in accesses if a.reads)
+        if outside:
+            of += f", which spans bytes {start}..{end - 1} in the other layers,"
+        reader = next(a for a in accesses if a.reads)
         yield Finding(
             rule="MG203",
             severity=Severity.ERROR if loaded else Severity.WARNING,
@@ -184,29 +188,29 @@ def partly_read(facts: RankFacts) -> Iterator[Finding]:
             ),
             location=declaration.location,
             hint=f"give its reader a grid that covers all of {name}, each tile once",
-            related=(slot_field(facts, first, "offset", "the tensor's first reader"),),
+            related=(slot_field(facts, reader, "offset", "the tensor's first reader"),),
             tensor=name,
             rank=facts.rank,
         )
 
 
-def _spans_of_siblings(facts: RankFacts) -> dict[str, int]:
-    """Say where the tiles of each layer's host tensor usually end, in bytes.
+def _spans_of_siblings(facts: RankFacts) -> dict[str, tuple[int, int]]:
+    """Say where the tiles of each layer's host tensor usually start and end, in bytes.
 
-    Given only where at least two layers, and most of them, agree on the end and on how many
-    references get there: a layer of another size has another number of tasks, but as many
+    Given only where at least two layers, and most of them, agree on the span and on how many
+    references fill it: a layer of another size has another number of tasks, but as many
     tasks over fewer bytes have read some of them twice.
     """
-    layers: dict[str, dict[str, tuple[int, int]]] = defaultdict(dict)
+    layers: dict[str, dict[str, tuple[tuple[int, int], int]]] = defaultdict(dict)
     for name, declaration in facts.declared.items():
         if declaration.kind == "host" and layer_in(name) is not None and facts.wiring.of(name):
-            end = facts.regions.of(name).hull[1] // 8
-            layers[role_of(name)][name] = (end, facts.wiring.input_refs(name))
-    spans: dict[str, int] = {}
+            low, high = facts.regions.of(name).hull
+            layers[role_of(name)][name] = ((low // 8, high // 8), facts.wiring.input_refs(name))
+    spans: dict[str, tuple[int, int]] = {}
     for siblings in layers.values():
-        ((end, refs), count), *_ = Counter(siblings.values()).most_common(1)
+        ((span, refs), count), *_ = Counter(siblings.values()).most_common(1)
         if count >= 2 and 2 * count > len(siblings):
-            spans.update({name: end for name, (_, own) in siblings.items() if own == refs})
+            spans.update({name: span for name, (_, own) in siblings.items() if own == refs})
     return spans
 
 
@@ -279,9 +283,12 @@ def shuffle_gap(facts: RankFacts) -> Iterator[Finding]:
 )
 def misaligned(facts: RankFacts) -> Iterator[Finding]:
     tensors = facts.graph.tensors
+    suspects = {number for number, tensor in enumerate(tensors) if tensor.offset % 16}
     for name, _, accesses in _tensors(facts):
         odd: dict[int, list[Access]] = defaultdict(list)
         for access in accesses:
+            if access.tensor not in suspects:
+                continue
             tensor = tensors[access.tensor]
             element = max(BITS.get(tensor.data_type, 8) // 8, 1)
             if tensor.offset % element:
@@ -329,6 +336,8 @@ def _by_tma(facts: RankFacts, access: Access) -> bool:
 def type_clash(facts: RankFacts) -> Iterator[Finding]:
     tensors = facts.graph.tensors
     for name, _, accesses in _tensors(facts):
+        if len({tensors[access.tensor].data_type for access in accesses}) < 2:
+            continue
         by_bits: dict[int, list[Access]] = defaultdict(list)
         for access in accesses:
             bits = BITS.get(tensors[access.tensor].data_type)
@@ -372,84 +381,113 @@ def _type(facts: RankFacts, access: Access) -> str:
     "MG207",
     "tile-gap",
     Severity.WARNING,
-    "Sibling tiles of one operator overlap where all others tile exactly.",
+    "Sibling tiles of one operator are not used equally often, or overlap.",
     why="""
-        The tasks of an operator share its work tile by tile. Where one tile is used twice,
-        another one is usually missing: an output column computed from the wrong rows.
-        An error where two tasks read exactly the same and yet write different tiles: both
-        tiles then hold the same numbers.
+        The tasks of an operator are the cells of a grid, so that each of a slot's tiles is
+        used by equally many tasks. Where one tile is used once more, another one is used once
+        less: an output column computed from the wrong rows. An error where two tasks read
+        exactly the same and yet write different tiles: both then hold the same numbers.
     """,
     example="Of 96 tasks of a projection, two read weight rows 0..127 and none rows 128..255.",
     fix="Correct the operator's grid or the tile's offset.",
-    limits="Only operators of which most tiles are used once are judged.",
+    limits="Operators of which more than half of the tiles are odd are not judged.",
 )
 def tile_gap(facts: RankFacts) -> Iterator[Finding]:
-    tensors = facts.graph.tensors
-    operators: dict[object, list[Access]] = defaultdict(list)
-    for name, _, accesses in _tensors(facts):
-        for access in accesses:
-            if access.slot.exact and not access.slot.accumulates:
-                layer = facts.layers.of_group[access.group.number]
-                key = (name, facts.wiring.operator_of(access.group), layer)
-                operators[(*key, access.is_input, access.index)].append(access)
-    for accesses in operators.values():
-        name = tensors[accesses[0].tensor].base_ptr
-        used: Counter[int] = Counter()
-        for access in accesses:
-            used[access.tensor] += access.group.count
-        if len(used) < 3:
-            continue
-        regions = facts.regions.of(name)
-        seen = twice = 0
-        for number in used:
-            twice |= seen & regions.mask(number)
-            seen |= regions.mask(number)
-        usual = Counter(used.values()).most_common(1)[0]
-        repeated = {n for n, count in used.items() if count > usual[0]}
-        crossed = {n for n in used if regions.mask(n) & twice}
-        odd = repeated | crossed
-        if not odd or 4 * len(odd) > len(used):
-            continue
-        culprits = [a for a in accesses if a.tensor in odd]
-        same = _alike_but_for_writes(facts, culprits)
-        yield Finding(
-            rule="MG207",
-            severity=Severity.ERROR if same else Severity.WARNING,
-            message=_tile_message(facts, name, regions, culprits, len(used), same),
-            location=slot_field(facts, culprits[-1], "offset"),
-            hint="correct the operator's grid or the tile's offset",
-            related=(
-                *declared(facts, name),
-                slot_field(facts, culprits[0], "offset", "the same bytes, first used here"),
-            ),
-            tensor=name,
-            rank=facts.rank,
-        )
+    wiring, layer_of = facts.wiring, facts.layers.of_group
+    operators: dict[object, list[Group]] = defaultdict(list)
+    for group in wiring.groups:
+        operators[wiring.operator_of(group), layer_of[group.number]].append(group)
+    for groups in operators.values():
+        alike = len(groups) > 1 and _alike_but_for_writes(facts, groups)
+        operands = [group.inputs + group.outputs for group in groups]
+        for place, tiles in enumerate(zip(*operands, strict=True)):
+            first = wiring.access(groups[0], place)
+            name = facts.graph.tensors[first.tensor].base_ptr
+            if not _tiled(facts, name, first):
+                continue
+            used: dict[int, int] = {}
+            for tile, group in zip(tiles, groups, strict=True):
+                used[tile] = used.get(tile, 0) + group.count
+            if len(used) > 1:
+                odd = _odd_tiles(used, facts.regions.of(name))
+            else:
+                odd = set(used) if alike and first.is_input else set()
+            if odd:
+                culprits = [
+                    wiring.access(group, place)
+                    for tile, group in zip(tiles, groups, strict=True)
+                    if tile in odd
+                ]
+                yield _tile_finding(facts, name, culprits, len(used))
+
+
+def _tiled(facts: RankFacts, name: str, access: Access) -> bool:
+    """Whether a slot's tiles are just what its tasks touch, of a tensor that is declared."""
+    declaration = facts.declared.get(name)
+    return (
+        declaration is not None
+        and declaration.kind != "sentinel"
+        and (access.reads or access.writes)
+        and access.slot.exact
+        and not access.slot.accumulates
+    )
+
+
+def _tile_finding(facts: RankFacts, name: str, culprits: list[Access], tiles: int) -> Finding:
+    same = _alike_but_for_writes(facts, groups_of(culprits))
+    return Finding(
+        rule="MG207",
+        severity=Severity.ERROR if same else Severity.WARNING,
+        message=_tile_message(facts, name, culprits, tiles, same),
+        location=slot_field(facts, culprits[-1], "offset"),
+        hint="correct the operator's grid or the tile's offset",
+        related=(
+            *declared(facts, name),
+            slot_field(facts, culprits[0], "offset", "the same bytes, first used here"),
+        ),
+        tensor=name,
+        rank=facts.rank,
+    )
+
+
+def _odd_tiles(used: dict[int, int], regions: TensorRegions) -> set[int]:
+    """Give the tiles used more often than their siblings, and those that overlap others.
+
+    None if they are the greater part: then it is not clear what the operator does.
+    """
+    seen = twice = 0
+    for number in used:
+        twice |= seen & regions.mask(number)
+        seen |= regions.mask(number)
+    counts = Counter(used.values())
+    usual = max(counts, key=lambda count: (counts[count], -count))
+    repeated = {n for n, count in used.items() if count > usual}
+    odd = repeated | {n for n in used if regions.mask(n) & twice}
+    return set() if 2 * len(odd) > len(used) else odd
 
 
 def _tile_message(
-    facts: RankFacts,
-    name: str,
-    regions: TensorRegions,
-    culprits: list[Access],
-    tiles: int,
-    same: bool,
+    facts: RankFacts, name: str, culprits: list[Access], tiles: int, same: bool
 ) -> str:
     verb = "written" if culprits[0].writes else "read"
+    regions = facts.regions.of(name)
     text = (
         f"{regions.text(regions.union(a.tensor for a in culprits))} of {name} are {verb} more "
-        f"than once by {tasks(facts, groups_of(culprits))}, where the operator's {tiles} tiles "
-        "are used once each"
+        f"than once by {tasks(facts, groups_of(culprits))}, and the other tiles of the operator "
+        f"({plural(tiles, 'tile')} in all) less often"
     )
     return f"{text}; these tasks read the same and write different tiles" if same else text
 
 
-def _alike_but_for_writes(facts: RankFacts, accesses: list[Access]) -> bool:
-    """Whether two of the groups read exactly the same and write different bytes."""
+def _alike_but_for_writes(facts: RankFacts, groups: list[Group]) -> bool:
+    """Whether two of the groups read exactly the same and write different bytes.
+
+    Those that read nothing, as where a buffer is filled with zeros, are alike by right.
+    """
     written: dict[object, set[object]] = defaultdict(set)
-    for group in groups_of(accesses):
+    for group in groups:
         reads, writes = facts.wiring.work_of(group)
-        if reads is not None:
+        if reads is not None and len(reads) > 2:  # more than the type and the variant
             written[reads].add(writes)
     return any(len(outputs) > 1 for outputs in written.values())
 
@@ -484,3 +522,66 @@ def undecided_tiles(facts: RankFacts) -> Iterator[Finding]:
                 tensor=name,
                 rank=facts.rank,
             )
+
+
+@rule(
+    "MG209",
+    "stride-clash",
+    Severity.WARNING,
+    "Tasks of one kernel walk the rows of one tensor with different strides.",
+    why="""
+        A tile's strides are those of the whole tensor, so all tasks of an operator have the
+        same. One with other strides takes its rows from elsewhere: the right tile, sheared.
+    """,
+    example="Of 64 tasks that read `attn_out` with rows 256 apart, one has rows 128 apart.",
+    fix="Correct the strides: they are the whole tensor's, in elements.",
+    limits="""
+        Different kernels may view one buffer under different shapes; only tasks of one
+        (type, variant) and slot are compared.
+    """,
+)
+def stride_clash(facts: RankFacts) -> Iterator[Finding]:
+    tensors = facts.graph.tensors
+    strides = [_taken(tensor.dims, tensor.strides) for tensor in tensors]
+    views: dict[tuple[str, tuple[int, ...]], set[tuple[int, ...]]] = defaultdict(set)
+    for tensor, steps in zip(tensors, strides, strict=True):
+        views[tensor.base_ptr, tensor.dims].add(steps)
+    for name in dict.fromkeys(name for (name, _), found in views.items() if len(found) > 1):
+        slots: dict[object, dict[tuple[int, ...], list[Access]]] = defaultdict(dict)
+        for access in facts.wiring.of(name):
+            if access.reads or access.writes:
+                group, dims = access.group, tensors[access.tensor].dims
+                key = (group.task_type, group.variant, access.is_input, access.index, dims)
+                slots[key].setdefault(strides[access.tensor], []).append(access)
+        for found in slots.values():
+            if len(found) < 2:
+                continue
+            usual = max(found, key=lambda steps: sum(a.group.count for a in found[steps]))
+            odd = [a for steps, accesses in found.items() if steps != usual for a in accesses]
+            yield Finding(
+                rule="MG209",
+                severity=Severity.WARNING,
+                message=(
+                    f"{name} has strides {_steps(tensors[odd[0].tensor])} in "
+                    f"{tasks(facts, groups_of(odd))}, and "
+                    f"{_steps(tensors[found[usual][0].tensor])} in the kernel's other tasks"
+                ),
+                location=slot_field(facts, odd[0], "strides"),
+                hint="correct the strides: they are the whole tensor's, in elements",
+                related=(
+                    *declared(facts, name),
+                    slot_field(facts, found[usual][0], "strides", "the usual strides"),
+                ),
+                tensor=name,
+                rank=facts.rank,
+            )
+
+
+@lru_cache(maxsize=4096)
+def _taken(dims: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides along which a tile has more than one element; 0 for the others."""
+    return tuple(stride if dim > 1 else 0 for dim, stride in zip(dims, strides, strict=False))
+
+
+def _steps(tensor: Tensor) -> str:
+    return f"({', '.join(map(str, tensor.strides))})"

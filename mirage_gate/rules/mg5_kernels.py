@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 def _kernels(facts: RankFacts) -> dict[tuple[int, int], list[Group]]:
     """Give the groups of each (type, variant) that needs a dispatch branch."""
-    kernels: dict[tuple[int, int], list[Group]] = defaultdict(list)
-    for group in facts.wiring.groups:
-        if not facts.task_type(group.task_type).frame:
-            kernels[group.task_type, group.variant].append(group)
-    return kernels
+    return {
+        kernel: groups
+        for kernel, groups in facts.wiring.kernels.items()
+        if not facts.task_type(kernel[0]).frame
+    }
 
 
 def _branches(facts: RankFacts) -> Iterator[tuple[Branch, list[Group]]]:
@@ -210,17 +210,13 @@ def limits(facts: RankFacts) -> Iterator[Finding]:
 )
 def repeated_work(facts: RankFacts) -> Iterator[Finding]:
     work: dict[tuple[object, ...], list[Group]] = defaultdict(list)
-    for group in facts.wiring.groups:
-        if facts.task_type(group.task_type).frame:
-            continue
-        branch = facts.wiring.branch(group.task_type, group.variant)
-        if branch is None:
-            continue
-        reads, writes = facts.wiring.work_of(group)
-        if group.count > 1 and branch.metadata and _rows_differ(facts, group, branch):
-            continue
-        destination = group.trigger >> 32  # a remote write goes where its event lives
-        work[group.dependent, destination, reads, writes].append(group)
+    for branch, groups in _branches(facts):
+        for group in groups:
+            reads, writes = facts.wiring.work_of(group)
+            if group.count > 1 and branch.metadata and _rows_differ(facts, group, branch):
+                continue
+            destination = group.trigger >> 32  # a remote write goes where its event lives
+            work[group.dependent, destination, reads, writes].append(group)
     repeated: dict[int, list[list[Group]]] = defaultdict(list)
     for groups in work.values():
         if sum(group.count for group in groups) > 1:
@@ -349,9 +345,13 @@ def unknown_task_type(facts: RankFacts) -> Iterator[Finding]:
 )
 def variant_shape(facts: RankFacts) -> Iterator[Finding]:
     tensors = facts.graph.tensors
+    known: dict[tuple[int, tuple[int, ...]], int] = {}
+    tiles = [known.setdefault((t.data_type, t.dims), len(known)) for t in tensors]
     for (task_type, variant), groups in sorted(_kernels(facts).items()):
         branch = facts.wiring.branch(task_type, variant)
         if branch is None or not facts.knows(task_type):
+            continue
+        if len({tuple([tiles[n] for n in g.inputs + g.outputs]) for g in groups}) < 2:
             continue
         shapes: dict[tuple[bool, int], Counter[tuple[int, tuple[int, ...]]]] = defaultdict(Counter)
         carriers: dict[tuple[object, ...], list[Group]] = defaultdict(list)

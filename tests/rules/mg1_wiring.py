@@ -213,3 +213,17 @@ def a_critical_name_that_is_mistyped() -> Pair:
 @silent("MG110")
 def the_demos_own_names() -> Pair:
     return qwen3(1).named(rope=("cos_position_embedding", "sin_position_embedding")).emit()
+
+
+@silent("MG110")
+def tables_of_each_layers_own() -> Pair:
+    return qwen3(1).named(rope=("layer_0_rope_cos", "layer_0_rope_sin")).emit()
+
+
+@fires(
+    "MG101",
+    cuda='all_tensors["layer_0_bias"]',
+    options=Options(critical=Critical.of(("+layer_*_bias",))),
+)
+def a_pattern_of_the_users_own_holds_for_layers_too() -> Pair:
+    return qwen3(1).with_extra_host("layer_0_bias").emit()

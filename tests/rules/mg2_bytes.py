@@ -235,3 +235,29 @@ def three_thousand_rows() -> Pair:
     for tile in _operator(pair, SILU, "inputs", 0, "mlp_mid"):
         tile["dims"], tile["strides"] = [3000, 2], [6, 1]
     return pair
+
+
+@fires(
+    "MG209", Severity.WARNING, graph=_first(SILU, "inputs", 0, "mlp_mid", "strides"), says=("768",)
+)
+def one_task_that_walks_rows_of_half_the_length() -> Pair:
+    pair = qwen3(1).emit()
+    tile = _operator(pair, SILU, "inputs", 0, "mlp_mid")[0]
+    tile["strides"][0] //= 2
+    return pair
+
+
+@silent("MG209")
+def a_kernel_that_views_a_buffer_under_another_shape() -> Pair:
+    pair = qwen3(4).emit()
+    for tile in _operator(pair, RESIDUAL, "inputs", 0, "attn_out"):
+        rows, width = tile["dims"]
+        tile["dims"], tile["strides"] = [2 * rows, width // 2], [width // 2, 1]
+    return pair
+
+
+@silent("MG209")
+def rows_of_one_element_whose_stride_says_nothing() -> Pair:
+    pair = qwen3(1).emit()
+    _operator(pair, NORM, "inputs", 0, "embed_out")[0]["strides"][0] = 8
+    return pair
