@@ -48,7 +48,7 @@ def broken(folder: Path) -> None:
     """Qwen3-8B, 36 layers, 16 MB, with a thousand schema errors."""
     _, graph = qwen3(36).sized(**QWEN3["8B"]).write(folder)[:2]
     text = graph.read_text(encoding="ascii")
-    graph.write_text(re.sub(r'"variant_id": 0\b', '"variant_id": "0"', text, count=SCHEMA_ERRORS))
+    graph.write_text(re.sub(r'"variant_id": 0\b', '"variant_id": -1', text, count=SCHEMA_ERRORS))
 
 
 GRAPHS: dict[str, Callable[[Path], None]] = {

@@ -185,6 +185,44 @@ def test_lists_are_cut_unless_all_is_asked_for() -> None:
     assert "  kernel_0.cu:20:3" in lines
 
 
+def test_a_clean_graph_reads_as_a_handful_of_lines() -> None:
+    """Notes about dead buffers repeat the line above them, and are not listed again."""
+    dead = tuple(coverage(f"buf{n}", kind="scratch") for n in range(5))
+    notes = [
+        finding(f"scratch buf{n} is unused", "MG103", Severity.NOTE, tensor=f"buf{n}", hint="h")
+        for n in range(5)
+    ]
+    of = report(*notes, ranks=(rank(0, coverage("rope_cos", 4, critical=True), *dead),))
+    lines = rendered(of)
+    assert "INFO dead: buf0, buf1, buf2, buf3, buf4" in lines
+    assert "5 notes (MG103): -v lists them" in lines
+    assert len(lines) == 10
+    every = rendered(of, verbosity=1)
+    assert sum("MG103 note:" in line for line in every) == 5
+    assert every.count("  hint: h") == 5
+    assert sum("MG103 note:" in line for line in rendered(of, fail_on="note")) == 5
+
+
+def test_notes_are_a_line_each_and_stand_together() -> None:
+    notes = [
+        finding(f"{n}", "MG506", Severity.NOTE, at(line=n), hint="h", related=(at(line=9),))
+        for n in range(1, 6)
+    ]
+    other = finding("x", "MG503", Severity.NOTE)
+    lines = rendered(report(finding(hint="mend it"), *notes, other))
+    start = lines.index("kernel_0.cu:41:3: MG503 note: x")
+    assert lines[start - 2 : start + 6] == [
+        "  hint: mend it",
+        "",
+        "kernel_0.cu:41:3: MG503 note: x",
+        "kernel_0.cu:1:3: MG506 note: 1",
+        "kernel_0.cu:2:3: MG506 note: 2",
+        "kernel_0.cu:3:3: MG506 note: 3",
+        "2 more notes (MG506): -v lists them",
+        "",
+    ]
+
+
 def test_quiet_says_what_fails_and_the_verdict() -> None:
     of = report(
         finding(hint="hint", related=(at(line=1),)),

@@ -220,11 +220,15 @@ class Wiring:
 
     @cached_property
     def _operators(self) -> list[int]:
+        names: dict[str, int] = {}
+        numbers = [names.setdefault(name, len(names)) for name in self._names]
         known: dict[object, int] = {}
-        return [
-            known.setdefault((group.task_type, group.variant, self.names(group)), len(known))
-            for group in self.groups
-        ]
+        operators = []
+        for group in self.groups:
+            operands = tuple([numbers[n] for n in group.inputs + group.outputs])
+            key = (group.task_type, group.variant, len(group.inputs), operands)
+            operators.append(known.setdefault(key, len(known)))
+        return operators
 
     def work_of(self, group: Group) -> tuple[tuple[object, ...] | None, tuple[int, ...]]:
         """Give (what the group's body reads, what it writes).
@@ -246,7 +250,8 @@ class Wiring:
             return None, writes
         reads = [operands[place] for place in uses.read]
         metadata = self.metadata_of(group.first, uses.branch)
-        return (group.task_type, group.variant, len(group.inputs), *reads, *metadata), writes
+        kernel = (group.variant, len(group.inputs))
+        return (group.task_type, kernel, *reads, *metadata), writes
 
     def metadata_in(self, group: Group, branch: Branch) -> list[tuple[int, ...]]:
         """Give the metadata values that a body reads, for every task of a group."""
