@@ -1,4 +1,9 @@
-"""The engine: read a rank, derive its facts, ask every enabled rule, place what they say."""
+"""The engine: read a rank, derive its facts, ask every enabled rule, place what they say.
+
+What a rank is compared with (other ranks, a lock) needs its summary only:
+:mod:`mirage_gate.across`. Each rank may be audited in a process of its own:
+:mod:`mirage_gate.workers`.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +16,18 @@ import msgspec
 
 from mirage_gate.artifacts import cuda as cuda_files
 from mirage_gate.artifacts import files, graph
+from mirage_gate.artifacts.graph_text import GraphText
 from mirage_gate.artifacts.pairs import Pair
 from mirage_gate.facts import Options, RankFacts
-from mirage_gate.facts.wiring import tasks_in, types_of
-from mirage_gate.findings import Finding, Location, Severity, in_order
-from mirage_gate.report import Coverage, RankReport, Report
+from mirage_gate.facts.regions import size_of
+from mirage_gate.facts.wiring import Group, tasks_in, types_of
+from mirage_gate.findings import Finding, Location, Severity
+from mirage_gate.memory import Memory
+from mirage_gate.report import Coverage, LayerUse, RankReport, Report
 from mirage_gate.rules.base import Rule, all_rules
+from mirage_gate.summary import Summary
 
 SHOWN_SCHEMA_ERRORS = 50
-_BOM = b"\xef\xbb\xbf"
 
 
 class Selection(msgspec.Struct, frozen=True):
@@ -63,10 +71,33 @@ class _Stop(Exception):
 
 
 class _Half(msgspec.Struct):
-    """One file of a pair: its path as shown, and how to get its bytes."""
+    """One file of a pair: its path as shown, and its text where it is not to be read there."""
 
     path: str
-    read: Callable[[], bytes]
+    text: bytes | None = None
+
+    def read(self) -> bytes:
+        return files.read(self.path) if self.text is None else self.text
+
+    def open(self) -> GraphText:
+        if self.text is None:
+            return GraphText.open(self.path)
+        return GraphText.of(self.path, self.text)
+
+
+class Job(msgspec.Struct, frozen=True):
+    """How to audit a rank. ``summarize``: sum it up whole, for something to compare it with."""
+
+    options: Options
+    selection: Selection
+    summarize: bool = False
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What the audit of one rank gives: small, whatever the size of its graph."""
+
+    report: RankReport
+    summary: Summary
 
 
 def check(
@@ -74,22 +105,44 @@ def check(
     options: Options | None = None,
     selection: Selection | None = None,
     progress: Callable[[str], None] = lambda _: None,
+    *,
+    memory: Memory | None = None,
+    jobs: int = 1,
+    summarize: bool = False,
+    chosen: bool = False,
 ) -> Report:
     """Audit pairs of files on disk.
 
-    ``progress`` is called with a short text before each rank. Never raises for what the
-    files contain: a rank that cannot be audited says so in its :class:`RankReport`.
+    ``progress`` is called with a short text before each rank. ``memory`` is what earlier
+    runs and people left: a lock, waivers, a baseline. With ``jobs`` above 1, ranks are audited
+    in that many processes. ``summarize`` fills ``Report.summaries`` for a single rank too;
+    ``chosen`` says that the user asked for these ranks and no others. Never raises for what
+    the files contain: a rank that cannot be audited says so in its :class:`RankReport`.
     """
+    from mirage_gate.across import conclude
+
     started = time.perf_counter()
-    options, selection = options or Options(), selection or Selection()
-    ranks: list[RankReport] = []
-    findings: list[Finding] = []
-    for pair in pairs:
-        progress(f"auditing rank {pair.rank}")
-        rank, found = _audit_pair(pair, options, selection)
-        ranks.append(rank)
-        findings.extend(found)
-    return Report(tuple(ranks), in_order(findings), time.perf_counter() - started)
+    pairs, memory = list(pairs), memory or Memory()
+    selection = selection or Selection()
+    whole = summarize or len(pairs) > 1 or memory.lock is not None
+    job = Job(options or Options(), selection, whole)
+    if jobs > 1 and len(pairs) > 1:
+        from mirage_gate.workers import audit_pairs
+
+        outcomes = audit_pairs(pairs, job, jobs, progress)
+    else:
+        outcomes = []
+        for pair in pairs:
+            progress(f"auditing rank {pair.rank}")
+            outcomes.append(audit_pair(pair, job))
+    report = conclude(
+        [outcome.report for outcome in outcomes],
+        [outcome.summary for outcome in outcomes],
+        selection,
+        memory,
+        chosen=chosen,
+    )
+    return msgspec.structs.replace(report, seconds=time.perf_counter() - started)
 
 
 def audit(
@@ -101,51 +154,64 @@ def audit(
     selection: Selection | None = None,
     cuda_path: str = "",
     graph_path: str = "",
+    memory: Memory | None = None,
 ) -> Report:
     """Audit one rank's two texts, before they are files: for a builder to call.
 
     The paths are only shown, never opened; their defaults are the demos' names for the rank.
     """
+    from mirage_gate.across import conclude
+
     started = time.perf_counter()
-    cuda_half = _Half(cuda_path or f"kernel_{rank}.cu", lambda: _as_bytes(cuda_code))
-    graph_half = _Half(graph_path or f"task_graph_{rank}.json", lambda: _as_bytes(task_graph))
-    report, findings = _audit_halves(
-        rank, cuda_half, graph_half, options or Options(), selection or Selection()
-    )
-    return Report((report,), in_order(findings), time.perf_counter() - started)
+    cuda_half = _Half(cuda_path or f"kernel_{rank}.cu", _as_bytes(cuda_code))
+    graph_half = _Half(graph_path or f"task_graph_{rank}.json", _as_bytes(task_graph))
+    selection, memory = selection or Selection(), memory or Memory()
+    job = Job(options or Options(), selection, summarize=memory.lock is not None)
+    outcome = _audit_halves(rank, cuda_half, graph_half, job)
+    report = conclude([outcome.report], [outcome.summary], selection, memory)
+    return msgspec.structs.replace(report, seconds=time.perf_counter() - started)
 
 
 def _as_bytes(text: str | bytes) -> bytes:
     return text.encode("utf-8", errors="replace") if isinstance(text, str) else text
 
 
-def _audit_pair(
-    pair: Pair, options: Options, selection: Selection
-) -> tuple[RankReport, list[Finding]]:
+def audit_pair(pair: Pair, job: Job) -> Outcome:
+    """Audit one pair of files."""
     if not pair.whole:
-        return _no_partner(pair)
-    return _audit_halves(
-        pair.rank,
-        _Half(pair.cuda, lambda: files.read(pair.cuda)),
-        _Half(pair.graph, lambda: files.read(pair.graph)),
-        options,
-        selection,
+        failure, findings = _no_partner(pair)
+        return _failed(pair.rank, pair.cuda, pair.graph, failure, findings)
+    return _audit_halves(pair.rank, _Half(pair.cuda), _Half(pair.graph), job)
+
+
+def not_audited(pair: Pair, failure: str) -> Outcome:
+    """Say of one pair that its audit came to nothing, and why."""
+    return _failed(pair.rank, pair.cuda, pair.graph, failure, [])
+
+
+def _failed(
+    rank: int, cuda_path: str, graph_path: str, failure: str, findings: Iterable[Finding]
+) -> Outcome:
+    report = RankReport(rank, cuda_path, graph_path, audited=False, failure=failure)
+    summary = Summary(
+        rank, cuda_path, graph_path, audited=False, failure=failure, findings=tuple(findings)
     )
+    return Outcome(report, summary)
 
 
 def open_pair(pair: Pair, options: Options) -> RankFacts | str:
     """Read one pair and give its facts, or say in a sentence why that cannot be."""
     if not pair.whole:
-        return _no_partner(pair)[0].failure
+        return _no_partner(pair)[0]
     try:
-        cuda = _read_cuda(pair.rank, _Half(pair.cuda, lambda: files.read(pair.cuda)))
-        graph_half = _Half(pair.graph, lambda: files.read(pair.graph))
-        return _read_graph(pair.rank, cuda, graph_half, options)[0]
+        cuda = _read_cuda(pair.rank, _Half(pair.cuda))
+        with _opened(pair.rank, _Half(pair.graph)) as text:
+            return _read_graph(pair.rank, cuda, text, options)
     except _Stop as stop:
         return stop.failure
 
 
-def _no_partner(pair: Pair) -> tuple[RankReport, list[Finding]]:
+def _no_partner(pair: Pair) -> tuple[str, list[Finding]]:
     here = pair.cuda or pair.graph
     name = PurePath(pair.expected).name
     if here:
@@ -160,24 +226,33 @@ def _no_partner(pair: Pair) -> tuple[RankReport, list[Finding]]:
         hint="put both files of the rank into one folder, from one build",
         rank=pair.rank,
     )
-    return RankReport(pair.rank, pair.cuda, pair.graph, audited=False, failure=message), [finding]
+    return message, [finding]
 
 
-def _audit_halves(
-    rank: int, cuda_half: _Half, graph_half: _Half, options: Options, selection: Selection
-) -> tuple[RankReport, list[Finding]]:
+@graph.without_collector
+def _audit_halves(rank: int, cuda_half: _Half, graph_half: _Half, job: Job) -> Outcome:
     try:
         cuda = _read_cuda(rank, cuda_half)
-        facts, data = _read_graph(rank, cuda, graph_half, options)
+        with _opened(rank, graph_half) as text:
+            facts = _read_graph(rank, cuda, text, job.options)
+            try:
+                return _judge(facts, text, job)
+            finally:
+                facts.release()
     except _Stop as stop:
-        report = RankReport(
-            rank, cuda_half.path, graph_half.path, audited=False, failure=stop.failure
-        )
-        return report, [selection.weigh(finding) for finding in stop.findings]
+        findings = [job.selection.weigh(finding) for finding in stop.findings]
+        return _failed(rank, cuda_half.path, graph_half.path, stop.failure, findings)
+
+
+def _judge(facts: RankFacts, text: GraphText, job: Job) -> Outcome:
+    """Ask every enabled rule, and place what they say."""
+    from mirage_gate import summary as summaries
+
+    selection = job.selection
     found: list[Finding] = []
     failure = ""
     for rule in all_rules():
-        if rule.check is None or not selection.wants(rule.id):
+        if rule.check is None or rule.scope != "rank" or not selection.wants(rule.id):
             continue
         try:
             found.extend(selection.weigh(finding) for finding in rule.check(facts))
@@ -185,17 +260,37 @@ def _audit_halves(
             failure = f"internal error in {rule.id}: {type(error).__name__}: {error}"
             break
     report = RankReport(
-        rank=rank,
-        cuda_path=cuda_half.path,
-        graph_path=graph_half.path,
+        rank=facts.rank,
+        cuda_path=facts.cuda.path,
+        graph_path=facts.graph_path,
         audited=not failure,
         failure=failure,
         tasks=len(facts.graph.tasks),
         events=len(facts.graph.events),
         tensors=len(facts.declared),
         coverage=tuple(_coverage(facts)),
+        type_names={
+            code: facts.task_type(code).name
+            for code in sorted({group.task_type for group in facts.wiring.groups})
+        },
     )
-    return report, _placed(found, graph_half.path, data)
+    summary = summaries.summarize(facts) if job.summarize else summaries.outline(facts)
+    place = _placer(found, summaries.pointers(summary), facts.rank, text)
+    summary = msgspec.structs.replace(
+        summaries.placed(summary, place),
+        audited=not failure,
+        failure=failure,
+        findings=tuple(
+            msgspec.structs.replace(
+                finding,
+                location=place(finding.location),
+                related=tuple(map(place, finding.related)),
+                trace=tuple(map(place, finding.trace)),
+            )
+            for finding in found
+        ),
+    )
+    return Outcome(report, summary)
 
 
 def _read_cuda(rank: int, half: _Half) -> cuda_files.CudaSource:
@@ -236,38 +331,37 @@ def _unreadable(rank: int, path: str, reason: str, location: Location) -> _Stop:
     return _Stop(text, [finding])
 
 
-def _read_graph(
-    rank: int, cuda: cuda_files.CudaSource, half: _Half, options: Options
-) -> tuple[RankFacts, bytes]:
-    from mirage_gate.artifacts import positions
-
+def _opened(rank: int, half: _Half) -> GraphText:
     try:
-        data = half.read().removeprefix(_BOM)
-        loaded = graph.load(data)
+        return half.open()
     except files.Unreadable as error:
         raise _unreadable(rank, half.path, str(error), error.location) from error
+
+
+def _read_graph(
+    rank: int, cuda: cuda_files.CudaSource, text: GraphText, options: Options
+) -> RankFacts:
+    try:
+        loaded = graph.load(text)
+    except files.Unreadable as error:
+        raise _unreadable(rank, text.path, str(error), error.location) from error
     except graph.Malformed as error:
-        at = positions.Lines(half.path, data).location(error.offset, error.offset)
-        raise _unreadable(rank, half.path, f"is not JSON: {error}", at) from error
+        raise _unreadable(rank, text.path, f"is not JSON: {error}", error.location) from error
     if isinstance(loaded, graph.Refusal):
-        findings = list(_schema_findings(rank, half.path, data, loaded))
+        findings = list(_schema_findings(rank, text, loaded))
         count = len(loaded.errors)
         errors = f"{'at least ' * bool(loaded.more)}{count} error{'s' * (count != 1)}"
-        raise _Stop(f"{PurePath(half.path).name} breaks the schema ({errors})", findings)
-    asked = set(cuda.loader_fields)
-    fields = asked if asked - graph.KNOWN_FIELDS or loaded.lacks_metadata else set()
-    absent = graph.absent(data, sorted(fields)) if fields else {}
-    return RankFacts(rank, cuda, loaded, half.path, options, absent), data
+        raise _Stop(f"{PurePath(text.path).name} breaks the schema ({errors})", findings)
+    absent = graph.absent(loaded, text, cuda.loader_fields)
+    return RankFacts(rank, cuda, loaded, text.path, options, absent)
 
 
-def _schema_findings(
-    rank: int, path: str, data: bytes, refusal: graph.Refusal
-) -> Iterator[Finding]:
+def _schema_findings(rank: int, text: GraphText, refusal: graph.Refusal) -> Iterator[Finding]:
     from mirage_gate.artifacts import positions
 
     shown = refusal.errors[:SHOWN_SCHEMA_ERRORS]
     pointers = [positions.pointer_text(error.pointer) for error in shown]
-    places = positions.place(path, data, pointers)
+    places = text.place(pointers)
     hint = "emit the graph again; `mirage-gate schema task-graph` prints the contract"
     for error, pointer in zip(shown, pointers, strict=True):
         limit = error.keyword == "maxItems"
@@ -296,32 +390,23 @@ def _schema_findings(
         )
 
 
-def _placed(findings: list[Finding], graph_path: str, data: bytes) -> list[Finding]:
-    """Turn every JSON pointer that a finding carries into a line, in one scan."""
+def _placer(
+    findings: Iterable[Finding], more: Iterable[str], rank: int, text: GraphText
+) -> Callable[[Location], Location]:
+    """Give a function that turns the JSON pointers of findings, and some more, into lines."""
     wanted = {
         location.pointer
         for finding in findings
         for location in (finding.location, *finding.related, *finding.trace)
         if not location.placed
-    }
-    if not wanted:
-        return findings
-    from mirage_gate.artifacts import positions
-
-    places = positions.place(graph_path, data, wanted)
-
-    def place(location: Location) -> Location:
-        return location if location.placed else places[location.pointer].saying(location.note)
-
-    return [
-        msgspec.structs.replace(
-            finding,
-            location=place(finding.location),
-            related=tuple(map(place, finding.related)),
-            trace=tuple(map(place, finding.trace)),
-        )
-        for finding in findings
-    ]
+    }.union(more)
+    try:
+        places = text.place(wanted) if wanted else {}
+    except files.Unreadable as error:
+        raise _unreadable(rank, text.path, str(error), error.location) from error
+    return lambda location: (
+        location if location.placed else places[location.pointer].saying(location.note)
+    )
 
 
 def _coverage(facts: RankFacts) -> Iterator[Coverage]:
@@ -340,7 +425,38 @@ def _coverage(facts: RankFacts) -> Iterator[Coverage]:
             producers=tasks_in(producers),
             consumer_task_types=types_of(consumers),
             producer_task_types=types_of(producers),
+            layers=_layer_uses(facts, name),
         )
+
+
+def _layer_uses(facts: RankFacts, name: str) -> tuple[LayerUse, ...]:
+    """Give what each layer does with a tensor, the tasks outside of all layers first."""
+    tensors, of_group = facts.graph.tensors, facts.layers.of_group
+    readers: dict[int | None, dict[int, Group]] = {}
+    writers: dict[int | None, dict[int, Group]] = {}
+    tiles: dict[int | None, set[int]] = {}
+    for access in facts.wiring.of(name):
+        group = access.group
+        layer = of_group[group.number]
+        if access.reads:
+            readers.setdefault(layer, {})[group.number] = group
+            tiles.setdefault(layer, set()).add(access.tensor)
+        if access.writes:
+            writers.setdefault(layer, {})[group.number] = group
+    uses = []
+    for layer in sorted({*readers, *writers}, key=lambda layer: -1 if layer is None else layer):
+        reading = list(readers.get(layer, {}).values())
+        uses.append(
+            LayerUse(
+                layer=layer,
+                consumers=tasks_in(reading),
+                producers=tasks_in(writers.get(layer, {}).values()),
+                nbytes=sum(size_of(tensors[tile]) for tile in tiles.get(layer, ())),
+                first_consumer=min((group.first for group in reading), default=-1),
+                consumer_task_types=types_of(reading),
+            )
+        )
+    return tuple(uses)
 
 
 def rules_in(selection: Selection) -> tuple[Rule, ...]:

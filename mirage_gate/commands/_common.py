@@ -12,6 +12,7 @@ import click
 if TYPE_CHECKING:
     from mirage_gate.config import Config
     from mirage_gate.facts.task_types import TaskType
+    from mirage_gate.findings import Severity
 
 Progress = Callable[[str], None]
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -74,6 +75,16 @@ def settings_from(config_file: str | None) -> Config:
     try:
         path = Path(config_file) if config_file else config.find(Path.cwd())
         return config.load(path) if path else config.Config()
+    except config.ConfigError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def severities_from(settings: Config) -> tuple[dict[str, Severity], tuple[str, ...]]:
+    """Give the severity of each rule that was set, and the rules that are off."""
+    from mirage_gate import config
+
+    try:
+        return config.severities(settings)
     except config.ConfigError as error:
         raise click.UsageError(str(error)) from error
 

@@ -3,81 +3,77 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from mirage_gate.commands import _common
+from mirage_gate.commands import _common, _run
 
 if TYPE_CHECKING:
-    from mirage_gate.report import FailOn
+    from mirage_gate.artifacts.model_config import ModelConfig
+    from mirage_gate.config import Locate
+    from mirage_gate.report import FailOn, Report
 
 
-def _outputs(
-    _: click.Context, __: click.Parameter, values: Sequence[str]
-) -> tuple[tuple[str, str], ...]:
-    """Split each FORMAT[=FILE]; an empty file is standard output."""
-    from mirage_gate.reports import format_names
-
-    outputs = []
-    for value in values or ("text",):
-        name, equals, file = value.partition("=")
-        if name not in format_names():
-            raise click.BadParameter(f"{name!r} is no format: {', '.join(format_names())}")
-        if equals and not file:
-            raise click.BadParameter(f"{value!r} names no file")
-        outputs.append((name, "" if file == "-" else file))
-    if sum(not file for _name, file in outputs) > 1:
-        raise click.BadParameter("only one format can go to standard output: use FORMAT=FILE")
-    return tuple(outputs)
-
-
-def _color(choice: str) -> bool:
-    if choice != "auto":
-        return choice == "always"
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-
-
-@click.command()
+@click.command(cls=_run.Reporting)
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
-@click.option(
-    "-o",
-    "--output",
-    "outputs",
-    multiple=True,
-    metavar="FORMAT[=FILE]",
-    callback=_outputs,
-    help="Report as FORMAT, to FILE or standard output; repeatable. [default: text]",
-)
+@_run.options
 @click.option(
     "--critical",
     metavar="NAMES",
     help="Critical tensors, comma-separated; +NAME adds to the built-in list.",
 )
 @_common.ranks_option
-@click.option("--select", metavar="RULES", help="Only these rules: ids, families or globs.")
-@click.option("--ignore", metavar="RULES", help="Not these rules.")
 @click.option(
-    "--fail-on",
-    type=click.Choice(["error", "warning", "note", "never"]),
-    help="Lowest severity that fails.  [default: error]",
+    "--builder",
+    "builders",
+    multiple=True,
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Python that built the graph, to point findings at; read, never run; repeatable.",
+)
+@click.option(
+    "--locate",
+    "locate_at",
+    type=click.Choice(["auto", "artifact", "builder"]),
+    help="Where a finding lands. auto: the builder, if git does not track the artifact.",
+)
+@click.option(
+    "--model-config",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False),
+    help="The model's Hugging Face config.json: its layers, and what each must have.",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="How many workers the kernel will run on: a queue that overflows is an error.",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Audit ranks in N processes.  [default: one each where the files are big]",
 )
 @_common.header_option
-@_common.config_option
-@click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto")
-@click.option("-q", "--quiet", is_flag=True, help="Findings that fail, and the verdict.")
-@click.option("-v", "--verbose", is_flag=True, help="Every tensor and every place.")
+@_run.appearance
 def command(
     paths: tuple[str, ...],
-    outputs: tuple[tuple[str, str], ...],
+    outputs: tuple[str, ...],
     critical: str | None,
     ranks: frozenset[int] | None,
     select: str | None,
     ignore: str | None,
     fail_on: FailOn | None,
+    lock: str | None,
+    baseline: str | None,
+    builders: tuple[str, ...],
+    locate_at: Locate | None,
+    model_config: str | None,
+    workers: int | None,
+    jobs: int | None,
     runtime_header: str | None,
     config_file: str | None,
     color: str,
@@ -93,21 +89,13 @@ def command(
     from mirage_gate.artifacts import pairs
     from mirage_gate.facts import Options
     from mirage_gate.facts.critical import Critical
-    from mirage_gate.reports import Context, load
-    from mirage_gate.reports._paths import git_root
+    from mirage_gate.workers import default_jobs
 
     settings = _common.settings_from(config_file)
     types = _common.task_types_from(settings, runtime_header)
-    critical_words = settings.critical or () if critical is None else _common.words(critical)
-    selection = audit.Selection(
-        select=_common.rules_in(
-            (settings.select or ()) if select is None else _common.words(select)
-        ),
-        ignore=_common.rules_in(
-            (settings.ignore or ()) if ignore is None else _common.words(ignore)
-        ),
-        severities=settings.severity,
-    )
+    written = _run.outputs_in(outputs or settings.output or ["text"])
+    selection = _run.selection_from(settings, select, ignore)
+    memory = _run.memory_from(settings, config_file, lock, baseline)
     wanted = ranks if ranks is not None else frozenset(settings.ranks or ())
     try:
         found = pairs.find(paths or settings.paths or ["."], wanted)
@@ -116,21 +104,46 @@ def command(
     options = Options(
         critical=Critical.of(_common.listed(critical, settings.critical)),
         task_types=types,
-        workers=settings.workers or 0,
+        workers=workers or settings.workers or 0,
+        model=_model(model_config or settings.model_config),
     )
     with _common.progress() as progress:
-        report = audit.check(found, options, selection, progress)
+        report = audit.check(
+            found,
+            options,
+            selection,
+            progress,
+            memory=memory,
+            jobs=jobs or settings.jobs or default_jobs(found),
+            summarize=any(name == "summary" for name, _ in written),
+            # Files that are named are a choice too: a hook names the staged ones.
+            chosen=bool(wanted) or any(map(os.path.isfile, paths)),
+        )
+    report = _located(report, builders or settings.builder or (), locate_at or settings.locate)
     bar = fail_on or settings.fail_on or "error"
-    context = Context(
-        root=git_root(Path.cwd()) or str(Path.cwd()),
-        fail_on=bar,
-        color=_color(color),
-        verbosity=int(verbose) - int(quiet),
-    )
-    for name, file in outputs:
-        text = load(name).render(report, context)
-        if file:
-            _common.write(file, text)
-        else:
-            click.echo(text, nl=not text.endswith("\n"), color=context.color)
-    return report.exit_status(bar)
+    return _run.give(report, written, bar, color, int(verbose) - int(quiet))
+
+
+def _model(path: str | None) -> ModelConfig | None:
+    from mirage_gate.artifacts import model_config
+
+    try:
+        return model_config.read(path) if path else None
+    except model_config.ModelConfigError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _located(report: Report, paths: Sequence[str], where: Locate | None) -> Report:
+    """Point the findings at the builders' lines; a builder that is no Python is passed over."""
+    if not paths:
+        return report
+    from mirage_gate.artifacts import builder
+    from mirage_gate.locate import locate
+
+    readable = []
+    for path in paths:
+        try:
+            readable.append(builder.read(path))
+        except builder.BuilderError as error:
+            _run.warn(f"builder not used: {error}")
+    return locate(report, readable, where or "auto")

@@ -7,8 +7,12 @@ import click
 from mirage_gate.rules import Rule, all_rules, rule_by_id
 
 
+def _ids(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    return [rule.id for rule in all_rules() if rule.id.startswith(incomplete.upper())]
+
+
 @click.command()
-@click.argument("rule", required=False)
+@click.argument("rule", required=False, shell_complete=_ids)
 def command(rule: str | None) -> int:
     """Say what RULE proves, with an example and how to fix it; without RULE, list all."""
     if rule is None:

@@ -5,8 +5,14 @@ from __future__ import annotations
 import click
 
 
+def _names(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    from mirage_gate import schema_files
+
+    return [name for name in schema_files.names() if name.startswith(incomplete)]
+
+
 @click.command()
-@click.argument("name")
+@click.argument("name", shell_complete=_names)
 def command(name: str) -> int:
     """Print the JSON Schema NAME, such as task-graph."""
     from mirage_gate import schema_files

@@ -1,10 +1,11 @@
-"""``show``: who writes and who reads one tensor."""
+"""``show``: who writes and who reads one tensor, layer by layer."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,7 +13,15 @@ from mirage_gate.artifacts import pairs
 from mirage_gate.audit import open_pair
 from mirage_gate.commands import _common
 from mirage_gate.facts import Options, RankFacts
+from mirage_gate.facts.layers import spans
 from mirage_gate.reports._escape import plain
+
+if TYPE_CHECKING:
+    from mirage_gate.facts.wiring import Access
+
+_WIDTH = 50
+"""Layers in one line of the matrix."""
+_ALL, _OTHER, _NONE, _NO_OPERATOR = "#", "+", ".", " "
 
 
 @click.command()
@@ -28,7 +37,11 @@ def command(
     runtime_header: str | None,
     config_file: str | None,
 ) -> int:
-    """Show who writes and who reads TENSOR, by layer and task type."""
+    """Show who writes and who reads TENSOR, by layer and task type.
+
+    Each operator that carries it has a line with a mark per layer: # it does, with the usual
+    number of tasks; + with another number; . the operator is there and does not carry it.
+    """
     types = _common.task_types_from(_common.settings_from(config_file), runtime_header)
     try:
         found = pairs.find([path], ranks or frozenset())
@@ -57,7 +70,7 @@ def show_tensor(found: Iterable[pairs.Pair], tensor: str, options: Options) -> t
     return "\n".join(lines), status
 
 
-def _rank(facts: RankFacts, tensor: str) -> Iterable[str]:
+def _rank(facts: RankFacts, tensor: str) -> Iterator[str]:
     declaration = facts.declared.get(tensor)
     wiring = facts.wiring
     name = plain(tensor)
@@ -67,16 +80,87 @@ def _rank(facts: RankFacts, tensor: str) -> Iterable[str]:
         size = "" if declaration.nbytes is None else f", {declaration.nbytes} bytes"
         at = declaration.location
         yield f"rank {facts.rank}: {name} ({declaration.kind}{size}) {plain(at.path)}:{at.line}"
-    yield (f"  input_refs={wiring.input_refs(tensor)} output_refs={wiring.output_refs(tensor)}")
-    for word, wanted in (("writes", "writes"), ("reads", "reads"), ("ignores", "")):
-        rows: Counter[tuple[int, int, str]] = Counter()
-        for access in wiring.of(tensor):
-            if getattr(access, wanted) if wanted else not (access.reads or access.writes):
-                layer = facts.layers.of_group[access.group.number]
-                slot = f"{access.side[:-1]} {access.index}"
-                key = (-1 if layer is None else layer, access.group.task_type, slot)
-                rows[key] += access.group.count
-        for (layer, code, slot), count in sorted(rows.items()):
-            where = "no layer" if layer < 0 else f"layer {layer}"
-            kind = f"{facts.task_type(code).name} ({code})"
-            yield f"  {where:9}  {word:7}  {kind}  {slot}  {count} task{'s' * (count != 1)}"
+    yield f"  input_refs={wiring.input_refs(tensor)} output_refs={wiring.output_refs(tensor)}"
+    rows = list(_rows(facts, tensor))
+    label = max((len(row[0]) for row in rows), default=0)
+    layers = list(facts.layers.by_layer)
+    if any(inside for _, inside, _ in rows):
+        for start in range(0, len(layers), _WIDTH):
+            yield from _matrix(facts, rows, layers[start : start + _WIDTH], label)
+    for text, _, outside in rows:
+        if outside:
+            yield f"  {text:{label}}  {_tasks(outside)} outside of the layers"
+
+
+_Row = tuple[str, dict[int, int], int]
+
+
+def _rows(facts: RankFacts, tensor: str) -> Iterator[_Row]:
+    """Give (label, tasks by layer, tasks outside of the layers) of each kind of use."""
+    inside: dict[tuple[int, int, str], Counter[int]] = defaultdict(Counter)
+    outside: Counter[tuple[int, int, str]] = Counter()
+    for access in facts.wiring.of(tensor):
+        layer = facts.layers.of_group[access.group.number]
+        for order, verb in _verbs(access):
+            side = "input" if access.is_input else "output"
+            kind = facts.task_type(access.group.task_type).name
+            text = f"{verb:7}  {kind} ({access.group.task_type}) {side} {access.index}"
+            key = (order, access.group.task_type, text)
+            if layer is None:
+                outside[key] += access.group.count
+            else:
+                inside[key][layer] += access.group.count
+    for key in sorted({*inside, *outside}):
+        yield key[2], dict(inside.get(key, {})), outside[key]
+
+
+def _verbs(access: Access) -> Iterator[tuple[int, str]]:
+    if access.writes:
+        yield 0, "writes"
+    if access.reads:
+        yield 1, "reads"
+    if not (access.reads or access.writes):
+        yield 2, "ignores"
+
+
+def _matrix(facts: RankFacts, rows: Iterable[_Row], layers: list[int], label: int) -> Iterator[str]:
+    tens = "".join(str(n // 10) if n % 10 == 0 else " " for n in layers)
+    if len(layers) > 10 or layers[0] >= 10:
+        yield f"  {'':{label}}  {tens}".rstrip()
+    yield f"  {'layer':{label}}  {''.join(str(n % 10) for n in layers)}"
+    for text, inside, _ in rows:
+        if not inside:
+            continue
+        usual = Counter(inside.values()).most_common(1)[0][0]
+        able = _able(facts, text)
+        marks = "".join(_mark(inside.get(layer, 0), usual, layer in able) for layer in layers)
+        holes = [n for n in layers if n in able and not inside.get(n)]
+        others = [n for n in layers if inside.get(n, usual) != usual]
+        notes = [f"{_tasks(usual)} each"]
+        notes += [f"another number in {_in(others)}"] if others else []
+        notes += [f"none in {_in(holes)}"] if holes else []
+        yield f"  {text:{label}}  {marks}  {', '.join(notes)}"
+
+
+def _able(facts: RankFacts, text: str) -> set[int]:
+    """The layers that have an operator of the row's type at all."""
+    code = int(text.rpartition(")")[0].rpartition("(")[2])
+    return {
+        operator.place
+        for operator in facts.layers.operators
+        if operator.task_type == code and operator.place is not None
+    }
+
+
+def _mark(tasks: int, usual: int, able: bool) -> str:
+    if tasks:
+        return _ALL if tasks == usual else _OTHER
+    return _NONE if able else _NO_OPERATOR
+
+
+def _tasks(count: int) -> str:
+    return f"{count} task{'s' * (count != 1)}"
+
+
+def _in(layers: list[int]) -> str:
+    return f"layer{'s' * (len(layers) != 1)} {spans(layers)}"

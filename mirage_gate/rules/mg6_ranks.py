@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from typing import TypeVar
 
+from mirage_gate.artifacts.cuda import SENTINEL
 from mirage_gate.facts.layers import LOADED, role_of, spans
 from mirage_gate.findings import Finding, Location, Severity
 from mirage_gate.rules._words import plural
@@ -101,6 +102,7 @@ def rank_wiring_differs(ranks: Ranks) -> Iterator[Finding]:
         return
     tensors = {s.rank: {wired.name: wired for wired in s.tensors} for s in ranks.audited}
     names = dict.fromkeys(name for by_name in tensors.values() for name in by_name)
+    names.pop(SENTINEL, None)
     alike: dict[tuple[int, int, bool, str, str], list[str]] = defaultdict(list)
     for name in names:
         found = _odd_ones(ranks, lambda s, name=name: _wiring(s, tensors[s.rank].get(name)))  # type: ignore[misc]
@@ -316,7 +318,8 @@ def rank_set(ranks: Ranks) -> Iterator[Finding]:
             related=(sizes[big].start(f"rank {sizes[big].rank} was made for {big} ranks"),),
             rank=sizes[small].rank,
         )
-    if not ranks.chosen and all(summary.named for summary in ranks.summaries):
+    named = ranks.summaries and all(summary.named for summary in ranks.summaries)
+    if named and not ranks.chosen:
         yield from _missing(ranks)
 
 

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mirage_gate.facts.layers import layer_in, named_in, spans
+from mirage_gate.facts.layers import layer_in, named_in, role_of, spans
 from mirage_gate.facts.siblings import ABSENT, LACKING, LAYER_INPUT, NOTHING, Content, Role
 from mirage_gate.findings import Finding, Location, Severity
 from mirage_gate.rules._words import declared, plural
 from mirage_gate.rules.base import rule
 
 if TYPE_CHECKING:
+    from mirage_gate.artifacts.cuda import Declaration
     from mirage_gate.artifacts.model_config import ModelConfig
     from mirage_gate.facts import RankFacts
     from mirage_gate.facts.layers import Operator
@@ -202,7 +203,8 @@ def layer_outlier(facts: RankFacts) -> Iterator[Finding]:
         heavy = bool(critical) and len(layers) <= len(siblings)
         subject = _listed(critical or (name for lack in found for name in lack.tensors))
         without = f" runs without {subject}" if len(layers) == 1 else f" run without {subject}"
-        related = [place for name in dict.fromkeys(critical) for place in declared(facts, name)]
+        tables = [_of_layer(facts, name, [*layers, *siblings]) for name in critical]
+        related = [place for name in dict.fromkeys(tables) for place in declared(facts, name)]
         related += _has_it(facts, first, layers)
         yield Finding(
             rule="MG701",
@@ -214,7 +216,7 @@ def layer_outlier(facts: RankFacts) -> Iterator[Finding]:
             location=first.at,
             hint=f"build {_in_layers(layers)} as {_in_layers(siblings[:1])} is built",
             related=tuple(related),
-            tensor=critical[0] if critical else "",
+            tensor=tables[0] if tables else "",
             rank=facts.rank,
         )
 
@@ -262,10 +264,20 @@ def _rotates(facts: RankFacts, layer: int) -> bool:
     return model is None or model.rotary is None or layer in model.rotary
 
 
-def _tables(facts: RankFacts, content: Content) -> list[str]:
-    """The critical tensors among some roles."""
-    names = sorted(role.name for role in content if role.kind == "weight")
-    return [name for name in names if _is_critical(facts, name)]
+def _tables(facts: RankFacts, content: Content, layers: Iterable[int]) -> list[str]:
+    """The critical tensors among some roles, by role: for all layers, or one for each."""
+    layers = list(layers)
+    return [
+        role.name
+        for role in _ordered(content)
+        if role.kind == "weight" and _is_critical(facts, _of_layer(facts, role.name, layers))
+    ]
+
+
+def _of_layer(facts: RankFacts, role: str, layers: Iterable[int]) -> str:
+    """Give the declared name of a role in the first of some layers that has it."""
+    names = (named_in(role, layer) for layer in layers)
+    return next((name for name in names if name in facts.declared), role)
 
 
 def _lacking_operand(
@@ -277,7 +289,7 @@ def _lacking_operand(
     if not without or not having:
         return
     usual = _majority(contents[n] for n in having)
-    critical = _tables(facts, usual)
+    critical = _tables(facts, usual, having)
     if critical:
         without = [n for n in without if _rotates(facts, n)]
         if _periodic(without, contents) or _periodic(having, contents):
@@ -382,7 +394,8 @@ def _critical_operands(facts: RankFacts, column: Column) -> list[str]:
     found: dict[str, None] = {}
     for index in range(_width(facts, column)):
         contents = _in_slot(facts, column, index)
-        found.update(dict.fromkeys(_tables(facts, _majority(contents.values()))))
+        tables = _tables(facts, _majority(contents.values()), contents)
+        found.update(dict.fromkeys(tables))
     return list(found)
 
 
@@ -460,13 +473,14 @@ def operand_outlier(facts: RankFacts) -> Iterator[Finding]:
             for content, layers in outliers.items():
                 if first in layers and any(_from_outside(role) for role in content):
                     continue  # what stands before the layers is the first one's own affair
-                if broken & set(layers) or (usual & LACKING and _tables(facts, content)):
+                if broken & set(layers) or (usual & LACKING and _tables(facts, content, layers)):
                     continue  # MG701 says it
                 if _follows(layers, broken) and _from_before(content | usual):
                     continue
                 if not _misplaced(facts, content, usual, layers):
                     continue
                 yield _operand_finding(facts, column, index, contents, content, layers, usual)
+    yield from _sources_otherwise(facts)
 
 
 def _usual(contents: dict[int, Content], first: int) -> Content:
@@ -540,6 +554,52 @@ def _operand_finding(
     )
 
 
+def _filled_by_copies(facts: RankFacts) -> dict[str, dict[int, Declaration]]:
+    """The tensors that the host fills by copies: role to layer to declaration."""
+    filled: dict[str, dict[int, Declaration]] = defaultdict(dict)
+    for name, declaration in facts.declared.items():
+        layer = layer_in(name)
+        if layer is not None and declaration.copies:
+            filled[role_of(name)][layer] = declaration
+    return filled
+
+
+def _sources_otherwise(facts: RankFacts) -> Iterator[Finding]:
+    """Compare what a shuffled tensor is filled from, in the order of its bytes."""
+    for role, by_layer in _filled_by_copies(facts).items():
+        orders = {
+            layer: tuple(
+                role_of(copy.source) for copy in sorted(declaration.copies, key=lambda c: c.offset)
+            )
+            for layer, declaration in by_layer.items()
+        }
+        usual = Counter(orders.values()).most_common(1)[0][0]
+        odd = [layer for layer, order in orders.items() if order != usual]
+        if not odd or not (len(orders) == 2 or _odd(odd, orders)):
+            continue
+        sibling = next(layer for layer, order in orders.items() if order == usual)
+        for layer in odd:
+            copies = sorted(by_layer[layer].copies, key=lambda c: c.offset)
+            at = next(
+                (i for i, (a, b) in enumerate(zip(orders[layer], usual, strict=False)) if a != b),
+                min(len(copies), len(usual)) - 1,
+            )
+            rest = [n for n in orders if orders[n] == usual]
+            yield Finding(
+                rule="MG702",
+                severity=Severity.WARNING,
+                message=(
+                    f"in layer {layer}, {role} is filled with {', '.join(orders[layer])}; "
+                    f"in {_in_layers(rest)} with {', '.join(usual)}"
+                ),
+                location=copies[at].location,
+                hint=f"fill it as layer {sibling}'s is filled",
+                related=(by_layer[sibling].location.saying(f"layer {sibling}'s"),),
+                tensor=by_layer[layer].name,
+                rank=facts.rank,
+            )
+
+
 # --- MG703 -----------------------------------------------------------------------------
 
 
@@ -570,6 +630,42 @@ def crossed_layer(facts: RankFacts) -> Iterator[Finding]:
         slots = sorted({slot for o in column.operators.values() for slot in o.slots})
         for is_input, index in slots:
             yield from _crossed_in(facts, column, is_input, index, seen)
+    yield from _crossed_copies(facts)
+
+
+def _crossed_copies(facts: RankFacts) -> Iterator[Finding]:
+    """Find the copies that fill one layer's tensor from another layer's source."""
+    filled = _filled_by_copies(facts)
+    sources = {
+        copy.source
+        for by_layer in filled.values()
+        for declaration in by_layer.values()
+        for copy in declaration.copies
+    }
+    for by_layer in filled.values():
+        found = [
+            (layer, declaration, copy, source)
+            for layer, declaration in by_layer.items()
+            for copy in declaration.copies
+            if (source := layer_in(copy.source)) is not None
+        ]
+        shifts = Counter(source - layer for layer, _, _, source in found)
+        shift, times = shifts.most_common(1)[0] if shifts else (0, 0)
+        if 2 * times <= len(found):
+            shift = 0
+        for layer, declaration, copy, source in found:
+            own = named_in(role_of(copy.source), layer + shift)
+            if source != layer + shift and own in sources:
+                yield Finding(
+                    rule="MG703",
+                    severity=Severity.ERROR,
+                    message=f"in layer {layer}, {declaration.name} is filled from {copy.source}",
+                    location=copy.location,
+                    hint=f"fill it from {own}",
+                    related=(declaration.location.saying(f"{declaration.name} is declared here"),),
+                    tensor=declaration.name,
+                    rank=facts.rank,
+                )
 
 
 def _crossed_in(

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any
 
+from mirage_gate.facts import Options
+from mirage_gate.facts.critical import Critical
 from mirage_gate.findings import Severity
-from tests.emitter import Pair, deepseek_v3, qwen3, qwen3_ampere, qwen3_moe
+from tests.emitter import Declaration, Pair, deepseek_v3, qwen3, qwen3_ampere, qwen3_moe
 from tests.rules import Path, fires, silent, where
 
 NORM, SILU = 154, 118
@@ -156,6 +159,44 @@ def one_layer_lacks_an_operator() -> Pair:
     return without(qwen3(5).emit(), 2, SILU)
 
 
+def with_tables_of_its_own(pair: Pair) -> Pair:
+    """Each layer has its own copy of the tables, as some builders attach them."""
+    tables = ("cos_position_embedding", "sin_position_embedding")
+    for task in pair.tasks(153):
+        layer = task["inputs"][1]["base_ptr"].removesuffix("_k_cache")
+        for slot, table in zip((5, 6), ("cos", "sin"), strict=True):
+            if task["inputs"][slot]["base_ptr"] in tables:
+                task["inputs"][slot]["base_ptr"] = f"{layer}_rope_{table}"
+    used = {t["inputs"][s]["base_ptr"] for t in pair.tasks(153) for s in (5, 6)} - {"nullptr"}
+    pair.declarations = [d for d in pair.declarations if d.name not in tables]
+    pair.declarations[:0] = [Declaration(name) for name in sorted(used)]
+    return pair
+
+
+@fires(
+    "MG701",
+    graph=lambda pair: first_slot(pair, "layer_2_k_cache", 5),
+    says=("layer 2 runs without layer_N_rope_cos and layer_N_rope_sin",),
+)
+def a_layer_has_not_its_own_tables() -> Pair:
+    return with_tables_of_its_own(qwen3(4).without_rope(layer=2).emit())
+
+
+@silent("MG701")
+def every_layer_has_its_own_tables() -> Pair:
+    return with_tables_of_its_own(qwen3(4).emit())
+
+
+@fires(
+    "MG701",
+    graph=lambda pair: first_slot(pair, "layer_1_k_cache", 3),
+    says=("layer 1 runs without layer_N_q_norm and layer_N_k_norm",),
+    options=Options(critical=Critical.of(("+*_norm",))),
+)
+def norms_are_critical_to_this_user() -> Pair:
+    return qwen3(4).without_qk_norm(layer=1).emit()
+
+
 @silent("MG701")
 def dense_layers_before_mixture_layers() -> Pair:
     return deepseek_v3(9).emit()
@@ -217,6 +258,26 @@ def cosine_and_sine_are_exchanged_in_one_layer() -> Pair:
     return pair
 
 
+def with_copies_exchanged(pair: Pair, one: tuple[str, int], other: tuple[str, int]) -> Pair:
+    """Two copies into shuffled tensors take each other's source."""
+    sources = {(name, at): pair.declaration(name).copies[at].name for name, at in (one, other)}
+    for (name, at), source in ((one, sources[other]), (other, sources[one])):
+        copies = pair.declaration(name).copies
+        copies[at] = replace(copies[at], name=source)
+    return pair
+
+
+@fires(
+    "MG702",
+    Severity.WARNING,
+    cuda='model_tensors.at("layer_2_up_proj")',
+    says=("in layer 2, layer_N_gatedup_proj is filled with layer_N_up_proj, layer_N_gate_proj",),
+)
+def gate_and_up_are_exchanged_in_one_layer() -> Pair:
+    part = "layer_2_gatedup_proj"
+    return with_copies_exchanged(qwen3(4).emit(), (part, 0), (part, 1))
+
+
 @silent("MG702")
 def the_first_layer_adds_the_embedding() -> Pair:
     return qwen3(4).emit()
@@ -259,6 +320,16 @@ def a_cache_is_shared_by_mistake() -> Pair:
     for task in carrying(pair, "layer_3_k_cache"):
         task["inputs"][2]["base_ptr"] = "layer_2_v_cache"
     return pair
+
+
+@fires(
+    "MG703",
+    cuda='model_tensors.at("layer_3_k_proj")',
+    says=("in layer 1, layer_1_qkv_proj is filled from layer_3_k_proj",),
+)
+def two_layers_copies_are_exchanged() -> Pair:
+    parts = ("layer_1_qkv_proj", 1), ("layer_3_qkv_proj", 1)
+    return with_copies_exchanged(qwen3(4).emit(), *parts)
 
 
 @silent("MG703")

@@ -1,0 +1,125 @@
+"""The baseline: an earlier report, whose findings are known. Only new ones are left.
+
+A finding is the same as before if its rule, its tensor, its rank and its words are, but for
+the numbers that move when anything in the graph does: task and event numbers, counts, bytes.
+Numbers of layers and ranks stay, and so do names. A finding that the baseline has once is
+known once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mirage_gate.findings import Finding
+
+Fingerprint = tuple[str, str, int | None, str]
+
+_NUMBER = re.compile(r"(?<![\w.])0[xX][0-9a-fA-F]+\b|(?<![\w.])\d+(?:,\d{3})*(?!\w)")
+_KEPT = re.compile(r"\b(?:layer|rank|input|output)s? (?:\d+(?:-\d+)?(?:, | and )?)+")
+
+
+def normal(message: str) -> str:
+    """Give a message without the numbers that move."""
+    parts = []
+    at = 0
+    for kept in _KEPT.finditer(message):
+        parts += [_NUMBER.sub("#", message[at : kept.start()]), kept[0]]
+        at = kept.end()
+    return "".join([*parts, _NUMBER.sub("#", message[at:])])
+
+
+def fingerprint(finding: Finding) -> Fingerprint:
+    """Say which finding it is, in this run and the next."""
+    return finding.rule, finding.tensor, finding.rank, normal(finding.message)
+
+
+class NotAReport(Exception):
+    """A file that is neither report; the message says why."""
+
+
+class Baseline(msgspec.Struct, frozen=True):
+    """What is known: findings of a JSON report, and results of a SARIF log.
+
+    A SARIF result says the messages of all its findings in one text, each a sentence.
+    """
+
+    findings: dict[Fingerprint, int]
+    results: tuple[tuple[str, frozenset[int], str], ...] = ()
+
+    def new(self, findings: Iterable[Finding]) -> tuple[list[Finding], int]:
+        """Give (findings that are not known, how many are)."""
+        left = Counter(self.findings)
+        texts = list(self.results)
+        new = []
+        known = 0
+        for finding in findings:
+            mark = fingerprint(finding)
+            if finding.rule.startswith("MG9"):
+                new.append(finding)  # what could not be read is never known
+            elif left[mark] > 0:
+                left[mark] -= 1
+                known += 1
+            elif self._in_results(finding, texts):
+                known += 1
+            else:
+                new.append(finding)
+        return new, known
+
+    @staticmethod
+    def _in_results(finding: Finding, texts: list[tuple[str, frozenset[int], str]]) -> bool:
+        if not texts:
+            return False
+        from mirage_gate.reports._escape import sarif_message
+
+        wanted = normal(sarif_message(finding.message)).rstrip(".")
+        for i, (rule, ranks, text) in enumerate(texts):
+            if rule == finding.rule and (not ranks or finding.rank in ranks) and wanted in text:
+                texts[i] = (rule, ranks, text.replace(wanted, "", 1))
+                return True
+        return False
+
+
+def read(path: str) -> Baseline:
+    """Read one file. Raises :class:`NotAReport` and :class:`OSError`."""
+    return decode(Path(path).read_bytes())
+
+
+def decode(data: bytes) -> Baseline:
+    """Read a report's bytes. Raises :class:`NotAReport`."""
+    try:
+        document = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise NotAReport(f"is no JSON: {error}") from error
+    try:
+        if isinstance(document, dict) and "runs" in document:
+            return _of_sarif(document)
+        if isinstance(document, dict) and "findings" in document:
+            return _of_json(document)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise NotAReport(f"is no report: {type(error).__name__}: {error}") from error
+    raise NotAReport("is neither a JSON report of mirage-gate nor a SARIF log")
+
+
+def _of_json(document: dict[str, Any]) -> Baseline:
+    known: Counter[Fingerprint] = Counter()
+    for finding in document["findings"]:
+        message = str(finding["message"])
+        tensor = str(finding.get("tensor") or "")
+        known[str(finding["rule"]), tensor, int(finding["rank"]), normal(message)] += 1
+    return Baseline(dict(known))
+
+
+def _of_sarif(document: dict[str, Any]) -> Baseline:
+    results = []
+    for run in document["runs"]:
+        for result in run.get("results") or ():
+            ranks = (result.get("properties") or {}).get("ranks") or ()
+            text = normal(str(result["message"]["text"]))
+            results.append((str(result["ruleId"]), frozenset(map(int, ranks)), text))
+    return Baseline({}, tuple(results))

@@ -1,0 +1,192 @@
+"""What the commands that end in a verdict share: their options, and how a report is given."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from mirage_gate.commands import _common
+from mirage_gate.reports._escape import plain
+
+if TYPE_CHECKING:
+    from mirage_gate.audit import Selection
+    from mirage_gate.config import Config
+    from mirage_gate.memory import Memory
+    from mirage_gate.report import FailOn, Report
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+_FILE = click.Path(exists=True, dir_okay=False)
+
+
+class Reporting(click.Command):
+    """A command whose help lists the report formats."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from mirage_gate.reports import format_names, load
+
+        super().format_epilog(ctx, formatter)
+        with formatter.section("Formats"):
+            formatter.write_dl([(name, load(name).DESCRIPTION) for name in format_names()])
+
+
+def _formats(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    """Complete ``--output``: a format's name, to which a file may follow."""
+    from mirage_gate.reports import format_names
+
+    return [name for name in format_names() if name.startswith(incomplete)]
+
+
+def options(command: _Command) -> _Command:
+    """Add what is asked of every run: outputs, rules, what it is held to."""
+    decorators = (
+        click.option(
+            "-o",
+            "--output",
+            "outputs",
+            multiple=True,
+            metavar="FORMAT[=FILE]",
+            shell_complete=_formats,
+            help="Report as FORMAT, to FILE or standard output; repeatable. [default: text]",
+        ),
+        click.option("--select", metavar="RULES", help="Only these rules: ids, families or globs."),
+        click.option("--ignore", metavar="RULES", help="Not these rules."),
+        click.option(
+            "--fail-on",
+            type=click.Choice(["error", "warning", "note", "never"]),
+            help="Lowest severity that fails.  [default: error]",
+        ),
+        click.option(
+            "--lock", metavar="FILE", type=_FILE, help="The wiring that was agreed, to hold it to."
+        ),
+        click.option(
+            "--baseline",
+            metavar="FILE",
+            type=_FILE,
+            help="An earlier JSON or SARIF report: its findings are known, and left out.",
+        ),
+    )
+    return reduce(lambda wrapped, option: option(wrapped), reversed(decorators), command)
+
+
+def appearance(command: _Command) -> _Command:
+    """Add how the text looks."""
+    decorators = (
+        _common.config_option,
+        click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto"),
+        click.option("-q", "--quiet", is_flag=True, help="Findings that fail, and the verdict."),
+        click.option("-v", "--verbose", is_flag=True, help="Every tensor and every place."),
+    )
+    return reduce(lambda wrapped, option: option(wrapped), reversed(decorators), command)
+
+
+def outputs_in(values: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Split each FORMAT[=FILE]; an empty file is standard output."""
+    from mirage_gate.reports import format_names
+
+    outputs = []
+    for value in values:
+        name, equals, file = value.partition("=")
+        if name not in format_names():
+            raise click.UsageError(f"{name!r} is no format: {', '.join(format_names())}")
+        if equals and not file:
+            raise click.UsageError(f"--output: {value!r} names no file")
+        outputs.append((name, "" if file == "-" else file))
+    if sum(not file for _name, file in outputs) > 1:
+        raise click.UsageError("only one format can go to standard output: use FORMAT=FILE")
+    return tuple(outputs)
+
+
+def selection_from(settings: Config, select: str | None, ignore: str | None) -> Selection:
+    """Give the rules that are on, and how loud: the command line's word, else the file's."""
+    from mirage_gate.audit import Selection
+
+    severities, off = _common.severities_from(settings)
+    selected = (settings.select or ()) if select is None else _common.words(select)
+    ignored = (settings.ignore or ()) if ignore is None else _common.words(ignore)
+    return Selection(
+        select=_common.rules_in(selected),
+        ignore=(*_common.rules_in(ignored), *off),
+        severities=severities,
+    )
+
+
+def memory_from(
+    settings: Config, config_file: str | None, lock: str | None, baseline: str | None
+) -> Memory:
+    """Read what the run is held to: a lock, waivers, a baseline."""
+    from mirage_gate import config, waivers
+    from mirage_gate import lock as locks
+    from mirage_gate.baseline import NotAReport
+    from mirage_gate.baseline import read as read_baseline
+    from mirage_gate.memory import Memory
+    from mirage_gate.rules import rule_by_id
+
+    rules = []
+    for waiver in settings.waivers:
+        rule = rule_by_id(waiver.rule)
+        if rule is None:
+            raise click.UsageError(f"waivers: {waiver.rule!r} is no rule's id or name")
+        if not waiver.reason.strip():
+            raise click.UsageError(f"waivers: the waiver of {waiver.rule} gives no reason")
+        rules.append(rule.id)
+    path = config_file or config.find(Path.cwd()) or "mirage-gate.toml"
+    lock_file = lock or settings.lock
+    baseline_file = baseline or settings.baseline
+    try:
+        return Memory(
+            lock=locks.read(lock_file) if lock_file else None,
+            waivers=tuple(waivers.located(settings.waivers, str(path), rules)),
+            baseline=read_baseline(baseline_file) if baseline_file else None,
+        )
+    except locks.NotALock as error:
+        raise click.UsageError(f"{lock_file} {error}") from error
+    except NotAReport as error:
+        raise click.UsageError(f"{baseline_file} {error}") from error
+    except OSError as error:
+        raise click.UsageError(f"{error.filename}: {error.strerror or error}") from error
+
+
+def give(
+    report: Report,
+    outputs: Sequence[tuple[str, str]],
+    fail_on: FailOn,
+    color: str,
+    verbosity: int,
+) -> int:
+    """Write every report that was asked for, and give the exit status."""
+    from mirage_gate.reports import Context, load
+    from mirage_gate.reports._paths import git_root
+
+    context = Context(
+        root=git_root(Path.cwd()) or str(Path.cwd()),
+        fail_on=fail_on,
+        color=_color(color),
+        verbosity=verbosity,
+    )
+    for name, file in outputs:
+        text = load(name).render(report, context)
+        if file:
+            _common.write(file, text)
+        elif name == "text":
+            click.echo(text, nl=not text.endswith("\n"), color=context.color)
+        else:
+            # The other formats are UTF-8 whatever the terminal is.
+            click.echo(text.encode("utf-8", errors="backslashreplace"), nl=False)
+    return report.exit_status(fail_on)
+
+
+def _color(choice: str) -> bool:
+    if choice != "auto":
+        return choice == "always"
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
+def warn(text: str) -> None:
+    """Say something on standard error that is no finding."""
+    click.echo(f"mirage-gate: {plain(text)}", err=True)

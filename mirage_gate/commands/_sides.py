@@ -1,0 +1,88 @@
+"""The wiring of whatever a user names: artifacts, a summary of them, or a lock."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mirage_gate.commands import _common
+
+if TYPE_CHECKING:
+    from mirage_gate.config import Config
+    from mirage_gate.lock import Lock
+    from mirage_gate.summary import Summary
+
+
+def wiring_of(
+    path: str,
+    settings: Config,
+    critical: str | None = None,
+    ranks: frozenset[int] | None = None,
+    runtime_header: str | None = None,
+) -> Lock:
+    """Give the wiring of one path. What cannot be read whole is a usage error."""
+    from mirage_gate.artifacts import pairs
+    from mirage_gate.lock import Lock, NotALock, decode
+    from mirage_gate.summary import NotASummary
+    from mirage_gate.summary import decode as decode_summary
+
+    file = Path(path)
+    if file.is_file() and pairs.match(file.name) is None:
+        try:
+            data = file.read_bytes()
+        except OSError as error:
+            raise click.UsageError(f"{path}: {error.strerror or error}") from error
+        try:
+            return decode(data, path).lock
+        except NotALock as no_lock:
+            try:
+                summaries = decode_summary(data)
+            except NotASummary as error:
+                reason = no_lock if b'"tensors"' in data and b'"ranks"' not in data else error
+                raise click.UsageError(f"{path} {reason}, and no lock") from error
+    else:
+        summaries = _audited(path, settings, critical, ranks, runtime_header)
+    failed = [summary for summary in summaries if not summary.audited]
+    if failed:
+        raise click.UsageError(f"{path}: rank {failed[0].rank}: {failed[0].failure}")
+    numbers = [summary.rank for summary in summaries]
+    if len(set(numbers)) < len(numbers):
+        raise click.UsageError(f"{path}: a rank is there more than once: name one run")
+    return Lock.of(summaries)
+
+
+def _audited(
+    path: str,
+    settings: Config,
+    critical: str | None,
+    ranks: frozenset[int] | None,
+    runtime_header: str | None,
+) -> tuple[Summary, ...]:
+    from mirage_gate import audit, workers
+    from mirage_gate.artifacts import pairs
+    from mirage_gate.facts import Options
+    from mirage_gate.facts.critical import Critical
+
+    wanted = ranks if ranks is not None else frozenset(settings.ranks or ())
+    try:
+        found = pairs.find([path], wanted)
+    except pairs.NothingFound as error:
+        raise click.UsageError(str(error)) from error
+    options = Options(
+        critical=Critical.of(_common.listed(critical, settings.critical)),
+        task_types=_common.task_types_from(settings, runtime_header),
+    )
+    # Nothing is judged here; what could not be read is reported all the same.
+    nothing = audit.Selection(select=("MG9",))
+    with _common.progress() as progress:
+        report = audit.check(
+            found,
+            options,
+            nothing,
+            progress,
+            jobs=settings.jobs or workers.default_jobs(found),
+            summarize=True,
+        )
+    return report.summaries

@@ -1,0 +1,70 @@
+"""``merge``: join ranks that were audited on different hosts."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from mirage_gate.commands import _common, _run
+
+if TYPE_CHECKING:
+    from mirage_gate.report import FailOn
+
+
+@click.command(cls=_run.Reporting)
+@click.argument("summaries", nargs=-1, required=True, metavar="SUMMARY...")
+@_run.options
+@_run.appearance
+def command(
+    summaries: tuple[str, ...],
+    outputs: tuple[str, ...],
+    select: str | None,
+    ignore: str | None,
+    fail_on: FailOn | None,
+    lock: str | None,
+    baseline: str | None,
+    config_file: str | None,
+    color: str,
+    quiet: bool,
+    verbose: bool,
+) -> int:
+    """Join the ranks in each SUMMARY, a file of `check -o summary=FILE`, into one run.
+
+    Reports what was found on each rank, and what only the ranks together show. The files
+    are of one run, whatever folders its artifacts were in.
+    """
+    from mirage_gate import summary
+    from mirage_gate.across import conclude
+
+    started = time.perf_counter()
+    settings = _common.settings_from(config_file)
+    written = _run.outputs_in(outputs or settings.output or ["text"])
+    selection = _run.selection_from(settings, select, ignore)
+    memory = _run.memory_from(settings, config_file, lock, baseline)
+    ranks: list[summary.Summary] = []
+    for file in summaries:
+        try:
+            ranks.extend(summary.read(file))
+        except summary.NotASummary as error:
+            raise click.UsageError(f"{file} {error}") from error
+        except OSError as error:
+            raise click.UsageError(f"{file}: {error.strerror or error}") from error
+    ranks.sort(key=lambda rank: (rank.rank, rank.cuda_path))
+    ranks = [
+        msgspec.structs.replace(
+            rank,
+            findings=tuple(
+                selection.weigh(finding)
+                for finding in rank.findings
+                if selection.wants(finding.rule)
+            ),
+        )
+        for rank in ranks
+    ]
+    report = conclude([rank.report() for rank in ranks], ranks, selection, memory, one_run=True)
+    report = msgspec.structs.replace(report, seconds=time.perf_counter() - started)
+    bar = fail_on or settings.fail_on or "error"
+    return _run.give(report, written, bar, color, int(verbose) - int(quiet))

@@ -1,0 +1,499 @@
+"""Ranks: what only their comparison shows, in one run, in processes, and from summaries."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+from jsonschema import Draft202012Validator
+
+from mirage_gate import audit, schema_files, summary, workers
+from mirage_gate.artifacts import pairs
+from mirage_gate.audit import Job, Outcome, Selection, check
+from mirage_gate.cli import cli
+from mirage_gate.findings import Finding, Severity
+from mirage_gate.report import Report
+from mirage_gate.rules import all_rules
+from tests.emitter import Pair, deepseek_v3, qwen3
+from tests.rules import graph_line, line_of
+
+RANKS = Selection(select=("MG6",))
+TP4 = qwen3(2, ranks=4, collective="allgather")
+TP2 = qwen3(3, ranks=2)
+
+
+def write(folder: Path, ranks: list[Pair]) -> str:
+    for pair in ranks:
+        pair.write(folder)
+    return str(folder)
+
+
+def run(path: str, selection: Selection = RANKS, **rest: Any) -> Report:
+    report = check(pairs.find([path]), selection=selection, **rest)
+    assert not report.failed_ranks, report.failed_ranks[0].failure
+    return report
+
+
+def findings(folder: Path, ranks: list[Pair]) -> tuple[Finding, ...]:
+    return run(write(folder, ranks)).findings
+
+
+def only(found: tuple[Finding, ...], rule: str) -> Finding:
+    mine = [finding for finding in found if finding.rule == rule]
+    assert len(mine) == 1, found
+    assert mine[0].hint
+    assert all(p.placed for p in (mine[0].location, *mine[0].related))
+    return mine[0]
+
+
+# -- Sound runs --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "model",
+    [TP4, TP2, qwen3(1, ranks=4), deepseek_v3(4, ranks=8)],
+    ids=["allgather", "tile", "one layer", "deepseek"],
+)
+def test_sound_ranks_fit_together(tmp_path: Path, model: Any) -> None:
+    assert findings(tmp_path, model.emit_all()) == ()
+
+
+@pytest.mark.parametrize(
+    "name", ["qwen3_8b_2l_ampere_tp4_allgather", "qwen3_1.7b_6l_hopper_tp2_tile"]
+)
+def test_real_ranks_fit_together(artifacts: Path, name: str) -> None:
+    assert run(str(artifacts / name)).findings == ()
+
+
+@pytest.mark.parametrize("names", ["rank", "plain"])
+def test_every_family_of_names(tmp_path: Path, names: Any) -> None:
+    TP2.write(tmp_path, names)
+    folders = [tmp_path] if names == "rank" else sorted(tmp_path.iterdir())
+    report = check(pairs.find(map(str, folders)), selection=RANKS)
+    assert len(report.ranks) == 2
+    assert report.findings == ()
+
+
+# -- MG601 -------------------------------------------------------------------------------------
+
+
+def test_a_rank_without_tables_is_an_error(tmp_path: Path) -> None:
+    ranks = [TP4.emit(0), TP4.emit(1), TP4.without_rope(layer=1).emit(2), TP4.emit(3)]
+    found = [f for f in findings(tmp_path, ranks) if f.rule == "MG601"]
+    assert [(f.severity, f.tensor, f.rank) for f in found if f.severity is Severity.ERROR] == [
+        (Severity.ERROR, "cos_position_embedding", 2),
+        (Severity.ERROR, "sin_position_embedding", 2),
+    ]
+    first = found[0]
+    assert "on rank 0 by" in first.message
+    text = ranks[2].cuda_text()
+    assert first.location.line == line_of(text, 'all_tensors["cos_position_embedding"]')
+    assert first.location.path.endswith("kernel_2.cu")
+    assert first.related[0].path.endswith("kernel_0.cu")
+
+
+def test_a_weight_wired_otherwise_is_a_warning(tmp_path: Path) -> None:
+    other = TP2.emit(1)
+    for task in other.tasks(tensor="layer_1_o_proj")[:1]:
+        task["inputs"][1]["base_ptr"] = "layer_2_o_proj"
+    found = findings(tmp_path, [TP2.emit(0), other])
+    assert {(f.rule, f.severity, f.tensor) for f in found} == {
+        ("MG601", Severity.WARNING, "layer_1_o_proj"),
+        ("MG601", Severity.WARNING, "layer_2_o_proj"),
+    }
+    assert (
+        "is read by 3 TASK_LINEAR_SWAPAB_WITH_RESIDUAL_HOPPER, on rank 0 by 4" in found[0].message
+    )
+
+
+def test_a_tensor_of_one_rank_alone_is_a_warning_for_all_layers_at_once(tmp_path: Path) -> None:
+    extra = [f"layer_{layer}_lora" for layer in range(3)]
+    ranks = [TP2.emit(0), TP2.with_extra_host(*extra).emit(1)]
+    found = only(findings(tmp_path, ranks), "MG601")
+    assert found.message == (
+        "on rank 1, layer_0_lora and 2 more of its role is declared; on rank 0 it is not"
+    )
+    assert found.location.line == line_of(ranks[1].cuda_text(), 'all_tensors["layer_0_lora"]')
+
+
+def test_a_residual_compiled_out_on_one_rank_is_right(tmp_path: Path) -> None:
+    ranks = TP2.emit_all()
+    bodies = [{b.body for b in pair.branches if "WITH_RESIDUAL" in b.task} for pair in ranks]
+    assert bodies[0] != bodies[1]
+    assert findings(tmp_path, ranks) == ()
+
+
+# -- MG602 -------------------------------------------------------------------------------------
+
+
+def test_symmetric_memory_of_another_size(tmp_path: Path) -> None:
+    ranks = TP4.emit_all()
+    ranks[3].declaration("all_reduce_buf").nbytes *= 2
+    found = only(findings(tmp_path, ranks), "MG602")
+    assert (found.severity, found.rank, found.tensor) == (Severity.ERROR, 3, "all_reduce_buf")
+    assert found.location.line == line_of(ranks[3].cuda_text(), 'all_tensors["all_reduce_buf"]')
+    size = ranks[0].declaration("all_reduce_buf").nbytes
+    assert f"all_reduce_buf ({2 * size} bytes), of rank 0 all_reduce_buf ({size} bytes)" in (
+        found.message
+    )
+
+
+def test_symmetric_memory_in_another_order(tmp_path: Path) -> None:
+    ranks = TP2.emit_all()
+    buffers = [d for d in ranks[1].declarations if d.storage == "symmetric"]
+    one, other = (ranks[1].declarations.index(d) for d in buffers[:2])
+    declared = ranks[1].declarations
+    declared[one], declared[other] = declared[other], declared[one]
+    found = only(findings(tmp_path, ranks), "MG602")
+    assert found.message.startswith(f"symmetric allocation 0 of rank 1 is {buffers[1].name}")
+
+
+# -- MG603 -------------------------------------------------------------------------------------
+
+
+def without_collective(pair: Pair, code: int, nth: int) -> Pair:
+    """The tasks of the nth collective operator become copies of those behind it."""
+    tasks = pair.graph["all_tasks"]
+    starts = [i for i, t in enumerate(tasks) if t["task_type"] == code != tasks[i - 1]["task_type"]]
+    at = starts[nth]
+    end = next(i for i in range(at, len(tasks)) if tasks[i]["task_type"] != code)
+    for i in range(at, end):
+        keep = {key: tasks[i][key] for key in ("trigger_event", "dependent_event")}
+        tasks[i] = {**copy.deepcopy(tasks[end]), **keep}
+    return pair
+
+
+def test_an_allreduce_missing_on_one_rank(tmp_path: Path) -> None:
+    ranks = TP2.emit_all()
+    without_collective(ranks[1], 302, 2)
+    found = only(findings(tmp_path, ranks), "MG603")
+    assert (found.severity, found.rank) == (Severity.ERROR, 1)
+    assert "(5 collectives on rank 1, 6 on rank 0)" in found.message
+    assert "collective 2 of rank 1 is TASK_NVSHMEM_TILE_ALLREDUCE of mlp_out" in found.message
+    tasks = ranks[1].graph["all_tasks"]
+    starts = [i for i, t in enumerate(tasks) if t["task_type"] == 302 != tasks[i - 1]["task_type"]]
+    line = graph_line(ranks[1], ("all_tasks", starts[2], "task_type"))
+    assert (found.location.line, found.location.path[-5:]) == (line, ".json")
+
+
+def test_the_last_collective_missing_is_found_on_the_one_before(tmp_path: Path) -> None:
+    ranks = TP2.emit_all()
+    without_collective(ranks[1], 302, 5)
+    found = only(findings(tmp_path, ranks), "MG603")
+    assert "collective 5 of rank 1 is none" in found.message
+
+
+# -- MG604 -------------------------------------------------------------------------------------
+
+
+def test_a_ranks_files_under_another_name(tmp_path: Path) -> None:
+    folder = write(tmp_path, TP2.emit_all())
+    for half in ("kernel_{}.cu", "task_graph_{}.json"):
+        shutil.copy(tmp_path / half.format(0), tmp_path / half.format(1))
+    found = only(run(folder).findings, "MG604")
+    assert found.message == (
+        "the files are named for rank 1, and their event ids are those of rank 0"
+    )
+    assert found.severity is Severity.ERROR
+    pair = TP2.emit(0)
+    assert found.location.line == graph_line(pair, ("all_tasks", 1, "trigger_event"))
+    assert found.location.path.endswith("task_graph_1.json")
+
+
+def test_one_ranks_files_alone_under_another_name(tmp_path: Path) -> None:
+    cuda, graph = qwen3(2).emit().write(tmp_path)
+    cuda.rename(tmp_path / "kernel_1.cu")
+    graph.rename(tmp_path / "task_graph_1.json")
+    assert only(run(str(tmp_path)).findings, "MG604").severity is Severity.ERROR
+
+
+def test_names_without_a_rank_say_none(tmp_path: Path) -> None:
+    TP2.write(tmp_path, "plain", ranks=[1])
+    assert run(str(tmp_path / "rank1")).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("kept", "severity", "says"),
+    [
+        ([0, 1, 3], Severity.ERROR, "rank 2 of ranks 0 to 3 is not here"),
+        ([0, 1, 2], Severity.ERROR, "rank 3 of 4 is not here"),
+        ([1, 2, 3], Severity.ERROR, "rank 0 of 4 is not here"),
+        ([1, 2], Severity.ERROR, "ranks 0, 3 of 4 are not here"),
+        ([0, 1], Severity.NOTE, "ranks 2-3 of 4 are not here"),
+        ([2, 3], Severity.NOTE, "ranks 0-1 of 4 are not here"),
+        ([3], Severity.NOTE, "ranks 0-2 of 4 are not here"),
+    ],
+)
+def test_missing_ranks(tmp_path: Path, kept: list[int], severity: Severity, says: str) -> None:
+    found = only(findings(tmp_path, [TP4.emit(rank) for rank in kept]), "MG604")
+    assert (found.severity, found.rank) == (severity, kept[0])
+    assert found.message.startswith(says)
+
+
+def test_ranks_that_were_asked_for_are_enough(tmp_path: Path) -> None:
+    folder = write(tmp_path, TP4.emit_all())
+    report = check(pairs.find([folder], {0, 1, 3}), selection=RANKS, chosen=True)
+    assert report.findings == ()
+
+
+def test_half_a_pair_is_no_rank(tmp_path: Path) -> None:
+    folder = write(tmp_path, TP4.emit_all())
+    (tmp_path / "task_graph_2.json").unlink()
+    report = check(pairs.find([folder]), selection=RANKS)
+    assert [rank.rank for rank in report.failed_ranks] == [2]
+    assert {finding.rule for finding in report.findings} == {"MG903"}
+    assert report.exit_status() == 1
+
+
+def test_kernels_made_for_different_numbers_of_ranks(tmp_path: Path) -> None:
+    found = findings(tmp_path, [qwen3(2, ranks=2).emit(0), qwen3(2, ranks=4).emit(1)])
+    assert "rank 0 was made for 2 ranks, rank 1 for 4" in only(found, "MG604").message
+
+
+# -- MG605 -------------------------------------------------------------------------------------
+
+
+def test_events_laid_out_otherwise(tmp_path: Path) -> None:
+    ranks = TP2.emit_all()
+    norms = ranks[1].tasks(tensor="layer_1_input_layernorm")
+    for task in norms:
+        task["trigger_event"] += 1
+    found = only(findings(tmp_path, ranks), "MG605")
+    assert (found.severity, found.rank) == (Severity.WARNING, 1)
+    assert found.message.startswith("in layer 1, rank 1 has 10 operators")
+    assert "joined by other events" in found.message
+    assert found.location.line == line_of(ranks[1].json_text(), '"all_events"')
+
+
+# -- MG606 -------------------------------------------------------------------------------------
+
+
+def test_too_few_remote_triggers(tmp_path: Path) -> None:
+    ranks = TP4.emit_all()
+    put = next(t for t in ranks[1].tasks(301) if t["trigger_event"] >> 32 & 0xFFFF == 2)
+    position = put["trigger_event"] & 0xFFFFFFFF
+    put["trigger_event"] = ranks[1].tasks(301)[0]["trigger_event"]
+    found = [f for f in findings(tmp_path, ranks) if f.rule == "MG606"]
+    assert {f.rank for f in found} >= {2}
+    mine = next(f for f in found if f.rank == 2)
+    waits = ranks[2].graph["all_events"][position]["num_triggers"]
+    assert f"event {position} of rank 2 waits for {waits} triggers and gets {waits - 1}" in (
+        mine.message
+    )
+    waiting = next(i for i, t in enumerate(ranks[2].graph["all_tasks"]) if t["task_type"] == 107)
+    assert mine.location.line == graph_line(ranks[2], ("all_tasks", waiting, "dependent_event"))
+
+
+def test_a_count_that_no_rank_sends(tmp_path: Path) -> None:
+    ranks = TP4.emit_all()
+    reduce = ranks[0].tasks(107)[0]
+    ranks[0].graph["all_events"][reduce["dependent_event"] & 0xFFFFFFFF]["num_triggers"] += 1
+    found = only(findings(tmp_path, ranks), "MG606")
+    assert (found.severity, found.rank) == (Severity.ERROR, 0)
+
+
+def test_remote_triggers_are_summed_over_all_ranks_or_not_at_all(tmp_path: Path) -> None:
+    found = findings(tmp_path, [TP4.emit(0), TP4.emit(1)])
+    assert {finding.rule for finding in found} == {"MG604"}
+
+
+# -- Summaries ---------------------------------------------------------------------------------
+
+
+def broken_run() -> list[Pair]:
+    """Four ranks, each with something of its own, and something between them."""
+    ranks = [
+        TP4.emit(0),
+        TP4.without_rope(layer=1).emit(1),
+        without_collective(TP4.emit(2), 301, 1),
+        TP4.with_extra_host("lost").emit(3),
+    ]
+    ranks[0].declaration("all_reduce_buf").nbytes *= 2
+    return ranks
+
+
+def test_merged_summaries_are_one_run(tmp_path: Path) -> None:
+    folder = write(tmp_path / "all", broken_run())
+    runner = CliRunner()
+    for rank in range(4):
+        runner.invoke(
+            cli, ["check", folder, "--ranks", str(rank), "-o", f"summary={tmp_path}/{rank}.json"]
+        )
+    whole, merged = tmp_path / "whole.json", tmp_path / "merged.json"
+    one = runner.invoke(cli, ["check", folder, "-o", f"json={whole}"], standalone_mode=False)
+    files = [str(tmp_path / f"{rank}.json") for rank in (2, 0, 3, 1)]
+    two = runner.invoke(cli, ["merge", *files, "-o", f"json={merged}"], standalone_mode=False)
+    assert one.return_value == two.return_value == 1
+    here, there = (json.loads(file.read_text()) for file in (whole, merged))
+    assert here["findings"] == there["findings"]
+    assert {f["rule"] for f in here["findings"]} >= {"MG102", "MG601", "MG602", "MG603", "MG701"}
+    for one_rank, other in zip(here["ranks"], there["ranks"], strict=True):
+        for field in (
+            "rank",
+            "cuda",
+            "graph",
+            "audited",
+            "tasks",
+            "events",
+            "tensors",
+            "task_types",
+        ):
+            assert one_rank[field] == other[field]
+        for tensor, same in zip(one_rank["coverage"], other["coverage"], strict=True):
+            assert {**tensor, "layers": []} == {**same, "layers": []}
+
+
+def test_a_summary_of_several_ranks_is_that_of_each(tmp_path: Path) -> None:
+    folder = write(tmp_path, TP4.emit_all())
+    together = check(pairs.find([folder]), selection=RANKS).summaries
+    apart = [
+        check(pairs.find([folder], {rank}), selection=RANKS, summarize=True).summaries[0]
+        for rank in range(4)
+    ]
+    assert list(together) == apart
+    assert summary.decode(summary.encode(together).encode()) == together
+    assert all(not summary.pointers(one) for one in together)
+
+
+def test_a_summary_holds_to_its_schema(tmp_path: Path) -> None:
+    folder = write(tmp_path, broken_run())
+    (tmp_path / "kernel_9.cu").write_text("nothing")
+    text = summary.encode(check(pairs.find([folder])).summaries)
+    schema = json.loads(schema_files.text("summary"))
+    Draft202012Validator.check_schema(schema)
+    Draft202012Validator(schema).validate(json.loads(text))
+
+
+def test_a_rank_that_was_not_audited_is_not_audited_when_merged(tmp_path: Path) -> None:
+    folder = write(tmp_path / "all", TP2.emit_all())
+    graph = tmp_path / "all" / "task_graph_1.json"
+    graph.write_text(graph.read_text()[:-100])
+    file = str(tmp_path / "s.json")
+    CliRunner().invoke(cli, ["check", folder, "-o", f"summary={file}"])
+    result = CliRunner().invoke(cli, ["merge", file], standalone_mode=False)
+    assert result.return_value == 1
+    assert "NOT AUDITED" in result.output
+
+
+def test_a_rank_given_twice_is_an_error(tmp_path: Path) -> None:
+    folder = write(tmp_path / "all", TP2.emit_all())
+    file = str(tmp_path / "s.json")
+    CliRunner().invoke(cli, ["check", folder, "-o", f"summary={file}"])
+    result = CliRunner().invoke(cli, ["merge", file, file], standalone_mode=False)
+    assert result.return_value == 1
+    assert "rank 0 is there more than once" in result.output
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"version": 2, "tool": "", "ranks": []}',
+        '{"version": 1, "ranks": 3}',
+        '{"version": 1, "tool": "", "ranks": [{"rank": 0, "cuda_path": "", "graph_path": "", '
+        '"audited": true, "sent": [[0, 0, 4611686018427387904, 1]]}]}',
+        "\udc80",
+    ],
+)
+def test_what_is_no_summary_is_refused(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "s.json"
+    file.write_bytes(text.encode(errors="surrogateescape"))
+    result = CliRunner().invoke(cli, ["merge", str(file)])
+    assert result.exit_code == 2
+    assert "s.json is" in result.output
+
+
+def test_a_merge_of_nothing_audited_passes_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "s.json"
+    file.write_text('{"version": 1, "tool": "", "ranks": []}')
+    result = CliRunner().invoke(cli, ["merge", str(file)], standalone_mode=False)
+    assert result.return_value == 2
+
+
+def test_a_summary_is_small(tmp_path: Path) -> None:
+    folder = write(tmp_path, [deepseek_v3(61, ranks=8).emit(0)])
+    text = summary.encode(run(folder, summarize=True).summaries)
+    assert len(text) < 400_000
+
+
+# -- Processes ---------------------------------------------------------------------------------
+
+
+def test_ranks_in_processes_give_the_same_report(tmp_path: Path) -> None:
+    found = pairs.find([write(tmp_path, broken_run())])
+    alone, together = check(found), check(found, jobs=3)
+    assert msgspec.structs.replace(together, seconds=0) == msgspec.structs.replace(alone, seconds=0)
+
+
+@pytest.mark.parametrize(
+    ("death", "says"),
+    [
+        (lambda: os.kill(os.getpid(), signal.SIGKILL), "was killed by signal 9"),
+        (lambda: os._exit(0), "ended with 0"),
+        (lambda: 1 // 0, "the audit broke: ZeroDivisionError"),
+    ],
+    ids=["killed", "gone", "raises"],
+)
+def test_a_rank_whose_process_dies_was_not_audited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, death: Callable[[], object], says: str
+) -> None:
+    def dies(pair: pairs.Pair, job: Job) -> Outcome:
+        if pair.rank == 1:
+            death()
+        return audit.audit_pair(pair, job)
+
+    monkeypatch.setattr(workers, "audit_pair", dies)
+    report = check(pairs.find([write(tmp_path, TP2.emit_all())]), jobs=2)
+    assert [rank.rank for rank in report.failed_ranks] == [1]
+    assert says in report.failed_ranks[0].failure
+    assert report.exit_status("never") == 1
+    assert report.ranks[0].audited
+
+
+def test_one_rank_or_small_files_need_no_processes(tmp_path: Path) -> None:
+    found = pairs.find([write(tmp_path, TP2.emit_all())])
+    assert workers.default_jobs(found) == 1
+    assert workers.default_jobs(found[:1]) == 1
+
+
+def test_big_files_have_a_process_each(tmp_path: Path) -> None:
+    found = pairs.find([write(tmp_path, TP2.emit_all())])
+    for pair in found:
+        with open(pair.graph, "ab") as file:  # noqa: PTH123
+            file.truncate(workers.BIG)
+    assert 1 <= workers.default_jobs(found) <= 2
+
+
+# -- A rule that breaks ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rule", ["MG601", "MG701", "MG801"])
+def test_a_rule_that_breaks_proves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: str
+) -> None:
+    def breaks(_: object) -> Any:
+        raise RuntimeError("boom")
+
+    broken = [
+        msgspec.structs.replace(one, check=breaks) if one.id == rule else one for one in all_rules()
+    ]
+    monkeypatch.setattr("mirage_gate.audit.all_rules", lambda: broken)
+    monkeypatch.setattr("mirage_gate.across.all_rules", lambda: broken)
+    report = check(pairs.find([write(tmp_path, TP2.emit_all())]))
+    assert report.exit_status("never") != 0
+    assert all(f"internal error in {rule}" in rank.failure for rank in report.failed_ranks)
+
+
+def test_the_scope_of_a_rule_is_one_of_three() -> None:
+    assert {rule.scope for rule in all_rules()} == {"rank", "ranks", "memory"}
