@@ -1,0 +1,219 @@
+"""Ranks: what shows only when all ranks' files are looked at together.
+
+These operators take the name of a subject and give whole folders.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator
+
+from .defects_wiring import TABLES, groups_by_role
+from .draft import Draft, Mutant
+from .registry import defect, mixed
+from .subject import Subject
+from .subjects import ranks_of, subject
+
+
+def _folder(name: str) -> dict[str, str | bytes]:
+    files: dict[str, str | bytes] = {}
+    for rank in range(ranks_of(name)):
+        files |= _pair(Draft(subject(name, rank)), rank)
+    return files
+
+
+def _pair(draft: Draft, rank: int) -> dict[str, str | bytes]:
+    return {f"kernel_{rank}.cu": draft.cuda, f"task_graph_{rank}.json": draft.text()}
+
+
+def _mutant(files: dict[str, str | bytes], what: str) -> Mutant:
+    return Mutant("", "", what=what, files=files)
+
+
+def untouched(name: str) -> Mutant:
+    """All ranks' files as they are."""
+    return _mutant(_folder(name), "nothing changed")
+
+
+def _several(name: str) -> bool:
+    return ranks_of(name) > 1
+
+
+@defect("MG6", "MG9", whole=True)
+def rank_missing(name: str, rng: random.Random) -> Iterator[Mutant]:
+    """A rank between others has no files."""
+    for rank in mixed(rng, range(1, ranks_of(name) - 1)):
+        files = _folder(name)
+        del files[f"kernel_{rank}.cu"], files[f"task_graph_{rank}.json"]
+        yield _mutant(files, f"rank {rank} is missing")
+
+
+@defect("MG6", "MG9", whole=True)
+def half_a_pair(name: str, rng: random.Random) -> Iterator[Mutant]:
+    """One of a rank's two files is missing."""
+    for rank in mixed(rng, range(ranks_of(name))):
+        files = _folder(name)
+        half = rng.choice([f"kernel_{rank}.cu", f"task_graph_{rank}.json"])
+        del files[half]
+        yield _mutant(files, f"{half} is missing")
+
+
+@defect("MG604", "MG6", "MG405", whole=True)
+def files_under_another_ranks_name(name: str, rng: random.Random) -> Iterator[Mutant]:
+    """One rank's graph stands under another rank's name: its event ids carry the wrong bits."""
+    if not _several(name):
+        return
+    for _ in range(8):
+        one, other = rng.sample(range(ranks_of(name)), 2)
+        files = _folder(name)
+        for template in ("kernel_{}.cu", "task_graph_{}.json"):
+            files[template.format(other)] = files[template.format(one)]
+        yield _mutant(files, f"rank {one}'s files stand for rank {other}'s too")
+
+
+@defect("MG602", "MG6", whole=True)
+def symmetric_allocation_differs(name: str, rng: random.Random) -> Iterator[Mutant]:
+    """One rank allocates twice as much symmetric memory: all later addresses differ."""
+    if not _several(name):
+        return
+    one = subject(name, 0)
+    for tensor in mixed(rng, [n for n, kind in one.storage.items() if kind == "symmetric"]):
+        rank = rng.randrange(ranks_of(name))
+        files = _folder(name)
+        draft = Draft(subject(name, rank))
+        nbytes = draft.subject.nbytes(tensor)
+        draft.replace(
+            f"{tensor} = nvshmem_malloc({nbytes})", f"{tensor} = nvshmem_malloc({2 * nbytes})"
+        )
+        yield _mutant(files | _pair(draft, rank), f"rank {rank} allocates {tensor} twice as big")
+
+
+@defect("MG602", "MG6", whole=True)
+def symmetric_allocations_in_another_order(name: str, rng: random.Random) -> Iterator[Mutant]:
+    """One rank makes its symmetric allocations in another order: addresses do not match."""
+    if not _several(name):
+        return
+    block = re.compile(
+        r"^.*\w+ = nvshmem_malloc\(\d+\);\n(?:.*assert\(.*\n)?.*all_tensors\[.*\n", re.MULTILINE
+    )
+    for _ in range(6):
+        rank = rng.randrange(ranks_of(name))
+        draft = Draft(subject(name, rank))
+        blocks = [m[0] for m in block.finditer(draft.cuda)]
+        sizes = [re.search(r"malloc\((\d+)", b) for b in blocks]
+        unlike = [
+            (a, b)
+            for i, a in enumerate(blocks)
+            for j, b in enumerate(blocks)
+            if i < j and (sizes[i] or [0, 0])[1] != (sizes[j] or [0, 0])[1]
+        ]
+        if not unlike:
+            return
+        a, b = rng.choice(unlike)
+        draft.cuda = draft.cuda.replace(a, "\x01").replace(b, a).replace("\x01", b)
+        yield _mutant(_folder(name) | _pair(draft, rank), f"rank {rank} allocates in another order")
+
+
+@defect("MG601", "MG6", "MG1", "MG7", whole=True)
+def rope_none_on_one_rank(name: str, rng: random.Random) -> Iterator[Mutant]:
+    """One rank's attention gets no rotary tables at all."""
+    if not _several(name):
+        return
+    for rank in mixed(rng, range(ranks_of(name))):
+        draft = Draft(subject(name, rank))
+        uses = [u for table in TABLES for u in draft.subject.by_name.get(table, ()) if u.optional]
+        if not uses:
+            return
+        for use in uses:
+            draft.task(use.task)[use.side][use.slot] = {
+                "base_ptr": "nullptr",
+                "data_type": 999,
+                "dims": [],
+                "offset": 0,
+                "strides": [],
+            }
+        yield _mutant(_folder(name) | _pair(draft, rank), f"no rotary tables on rank {rank}")
+
+
+@defect("MG6", "MG7", whole=True)
+def weights_exchanged_on_one_rank(name: str, rng: random.Random) -> Iterator[Mutant]:
+    """One rank has two layers' weights of one role exchanged: the ranks sum different things."""
+    from .defects_layers import _exchange
+
+    if not _several(name):
+        return
+    roles = [n for n in groups_by_role(subject(name, 0)).values() if len(n) > 1]
+    for names in mixed(rng, roles):
+        rank = rng.randrange(ranks_of(name))
+        draft = Draft(subject(name, rank))
+        wired = [n for n in names if n in draft.subject.by_name]
+        if len(wired) < 2 or draft.subject.storage[wired[0]] not in ("host", "shuffled"):
+            continue
+        one, other = rng.sample(wired, 2)
+        _exchange(draft, one, other)
+        yield _mutant(_folder(name) | _pair(draft, rank), f"{one} and {other} on rank {rank}")
+
+
+@defect("MG603", "MG6", "MG1", "MG3", "MG7", whole=True)
+def collective_of_another_buffer_on_one_rank(name: str, rng: random.Random) -> Iterator[Mutant]:
+    """One rank reduces another symmetric buffer than the others do, in one operator."""
+    if not _several(name):
+        return
+    for _ in range(6):
+        rank = rng.randrange(ranks_of(name))
+        original: Subject = subject(name, rank)
+        uses = [
+            tiles
+            for (_, side, slot), tiles in original.by_operator_slot.items()
+            if tiles[0].code in (301, 302) and side == "inputs" and slot == 0
+        ]
+        if not uses:
+            return
+        tiles = rng.choice(uses)
+        others = [
+            n
+            for n in original.kinds("symmetric")
+            if n != tiles[0].name and original.nbytes(n) == original.nbytes(tiles[0].name)
+        ]
+        if not others:
+            return
+        other = rng.choice(others)
+        draft = Draft(original)
+        for use in tiles:
+            draft.slot(use.task, use.side, use.slot)["base_ptr"] = other
+        yield _mutant(_folder(name) | _pair(draft, rank), f"rank {rank} reduces {other}")
+
+
+@defect("MG605", "MG606", "MG6", "MG4", whole=True)
+def event_count_differs_on_one_rank(name: str, rng: random.Random) -> Iterator[Mutant]:
+    """A put's event wants another number of triggers on one rank than the other ranks send."""
+    if not _several(name):
+        return
+    for _ in range(6):
+        rank = rng.randrange(ranks_of(name))
+        original: Subject = subject(name, rank)
+        remote = sorted(
+            {
+                t["trigger_event"] & 0xFFFFFFFF
+                for t in original.tasks
+                if t["trigger_event"] >> 48 == 0x1E00
+            }
+        )
+        if not remote:
+            return
+        draft = Draft(original)
+        event = rng.choice(remote)
+        draft.event(event)["num_triggers"] += rng.choice([-1, 1])
+        yield _mutant(_folder(name) | _pair(draft, rank), f"event {event} on rank {rank}")
+
+
+@defect("MG604", "MG6", "MG4", whole=True)
+def world_size_differs(name: str, rng: random.Random) -> Iterator[Mutant]:
+    """One rank was built for another number of ranks."""
+    if not _several(name):
+        return
+    for rank in mixed(rng, range(ranks_of(name))):
+        draft = Draft(subject(name, rank))
+        draft.sub(r"num_gpus = \d+", f"num_gpus = {2 * ranks_of(name)}")
+        yield _mutant(_folder(name) | _pair(draft, rank), f"rank {rank} is of another world")

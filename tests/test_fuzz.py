@@ -1,0 +1,89 @@
+"""A short slice of the fuzzing, and what longer runs found.
+
+The long runs are `python -m tests.fuzz`; see tests/fuzz.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.fuzz.inputs import damaged
+from tests.fuzz.linear import measure
+from tests.fuzz.readers import READERS
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_reader_takes_damaged_inputs(name: str) -> None:
+    kind, read = READERS[name]
+    rng = random.Random(f"slice {name}")  # noqa: S311 - to be repeated
+    for _ in range(60):
+        read(damaged(kind, rng))
+
+
+FOUND = {
+    "blanks between a condition's brackets": (
+        "cuda",
+        b"  if (task_desc->task_type == TASK_A" + b" " * 200_000 + b"x",
+    ),
+    "blanks before a copy's place": ("cuda", b"cudaMemcpy2DAsync(" + b" " * 200_000 + b"x"),
+    "blanks after a copy's offset": (
+        "cuda",
+        b"char *a; cudaMemcpy2DAsync(a + 1" + b" " * 200_000 + b"x",
+    ),
+    "a loader's field that is no name": (
+        "cuda-audit",
+        b'void *a; all_tensors["a"] = a; json task; task.at("request\x00\\"id");',
+    ),
+    "no layer in any name": ("cuda-audit", b'void *a; all_tensors["a"] = a;'),
+    "a codec that is none of text": ("builder", b"# coding: rot13\n"),
+    "a codec that is not there": ("builder", b"# coding: nothing-of-the-kind\n"),
+    "a report of brackets": ("baseline", b"[" * 100_000),
+    "a lock of brackets": ("lock", b'{"version": ' + b"[" * 100_000),
+    "a summary of brackets": ("summary", b'{"ranks": ' + b"[" * 100_000),
+    "a graph of brackets": ("graph-audit", b"[" * 1_000_000),
+    "a graph of objects": ("graph-audit", b'{"a":' * 1_000_000),
+    "a graph of one long line": ("graph-audit", b'{"all_tasks": "' + b"x" * 2_000_000 + b'"}'),
+    "a graph of blanks": ("graph-audit", b" " * 20_000_000),
+    "a long integer": (
+        "graph-audit",
+        b'{"all_events": [], "first_tasks": [' + b"9" * 200_000 + b"]}",
+    ),
+    "a lone surrogate": (
+        "graph-audit",
+        b'{"all_events": "\\ud800", "all_tasks": [], "first_tasks": []}',
+    ),
+}
+
+
+@pytest.mark.parametrize("what", FOUND)
+def test_what_was_found_stays_mended(what: str) -> None:
+    name, data = FOUND[what]
+    if name in READERS:
+        READERS[name][1](data)
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        b"/*",
+        b'"',
+        b"#if 0\n",
+        b"all_tensors[",
+        b"char *",
+        b"cudaMemcpy2DAsync(",
+        b"task_desc->task_type == A ",
+        b"task_desc->input_ptrs[0] ",
+        b'R"(',
+        b"// \\\n",
+        b" ",
+        b'all_tensors["a"] = a;',
+    ],
+    ids=repr,
+)
+def test_the_cuda_reader_is_linear(piece: bytes) -> None:
+    read = READERS["cuda"][1]
+    times = 1_000_000 // len(piece)
+    quarter, whole = measure(read, piece, times // 4), measure(read, piece, times)
+    assert whole < 9 * quarter + 0.25  # 4 if linear, 16 if not
