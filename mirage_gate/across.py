@@ -19,7 +19,7 @@ from mirage_gate.rules.base import Scope, all_rules
 from mirage_gate.summary import Ranks, Summary, runs
 
 if TYPE_CHECKING:
-    from mirage_gate.audit import Selection
+    from mirage_gate.engine import Selection
 
 
 class _Broken(Exception):

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from mirage_gate.artifacts.pairs import Pair
-from mirage_gate.audit import Job, Outcome, audit_pair, not_audited
+from mirage_gate.engine import Job, Outcome, audit_pair, not_audited
 
 BIG = 32 << 20
 """Below so many bytes of graphs, starting processes costs more than it saves."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mirage_gate.artifacts import pairs
-from mirage_gate.audit import check
+from mirage_gate.engine import check
 from mirage_gate.findings import Finding, Severity
 from mirage_gate.report import Report
 from tests.rules import line_of

@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 from mirage_gate.artifacts import pairs
-from mirage_gate.audit import Selection, audit, open_pair
-from mirage_gate.audit import check as check_files
+from mirage_gate.engine import Selection, audit, open_pair
+from mirage_gate.engine import check as check_files
 from mirage_gate.facts import Options, RankFacts
 from mirage_gate.facts.layers import layer_in, named_in, role_of, spans
 from mirage_gate.findings import Finding, Severity

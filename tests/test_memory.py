@@ -14,9 +14,9 @@ from jsonschema import Draft202012Validator
 
 from mirage_gate import baseline, lock, schema_files, waivers
 from mirage_gate.artifacts import pairs
-from mirage_gate.audit import Selection, check
 from mirage_gate.baseline import Baseline, fingerprint, normal
 from mirage_gate.cli import cli
+from mirage_gate.engine import Selection, check
 from mirage_gate.findings import Finding, Severity
 from mirage_gate.lock import Lock, Locked
 from mirage_gate.memory import Memory

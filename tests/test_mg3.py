@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mirage_gate.audit import Selection
+from mirage_gate.engine import Selection
 from mirage_gate.findings import Finding, Severity
 from tests.emitter import Pair, deepseek_v3, qwen3, qwen3_moe
 from tests.emitter.graph import INVALID_EVENT

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirage_gate.audit import Selection, audit
+from mirage_gate.engine import Selection, audit
 from mirage_gate.facts import Options
 from mirage_gate.findings import Finding, Severity
 from tests.emitter import Pair, deepseek_v3, qwen3, qwen3_ampere, qwen3_moe

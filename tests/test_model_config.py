@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from mirage_gate.artifacts.model_config import ModelConfig, ModelConfigError, read
-from mirage_gate.audit import Selection, audit
 from mirage_gate.cli import cli
+from mirage_gate.engine import Selection, audit
 from mirage_gate.facts import Options
 from mirage_gate.findings import Finding, Severity
 from tests.emitter import Model, deepseek_v3, qwen3, qwen3_moe

@@ -16,10 +16,10 @@ import pytest
 from click.testing import CliRunner
 from jsonschema import Draft202012Validator
 
-from mirage_gate import audit, schema_files, summary, workers
+from mirage_gate import engine, schema_files, summary, workers
 from mirage_gate.artifacts import pairs
-from mirage_gate.audit import Job, Outcome, Selection, check
 from mirage_gate.cli import cli
+from mirage_gate.engine import Job, Outcome, Selection, check
 from mirage_gate.findings import Finding, Severity
 from mirage_gate.report import Report
 from mirage_gate.rules import all_rules
@@ -451,7 +451,7 @@ def test_a_rank_whose_process_dies_was_not_audited(
     def dies(pair: pairs.Pair, job: Job) -> Outcome:
         if pair.rank == 1:
             death()
-        return audit.audit_pair(pair, job)
+        return engine.audit_pair(pair, job)
 
     monkeypatch.setattr(workers, "audit_pair", dies)
     report = check(pairs.find([write(tmp_path, TP2.emit_all())]), jobs=2)
@@ -488,7 +488,7 @@ def test_a_rule_that_breaks_proves_nothing(
     broken = [
         msgspec.structs.replace(one, check=breaks) if one.id == rule else one for one in all_rules()
     ]
-    monkeypatch.setattr("mirage_gate.audit.all_rules", lambda: broken)
+    monkeypatch.setattr("mirage_gate.engine.all_rules", lambda: broken)
     monkeypatch.setattr("mirage_gate.across.all_rules", lambda: broken)
     report = check(pairs.find([write(tmp_path, TP2.emit_all())]))
     assert report.exit_status("never") != 0

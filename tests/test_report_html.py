@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mirage_gate import audit
+from mirage_gate import engine
 from mirage_gate.artifacts import pairs
 from mirage_gate.findings import Severity
 from mirage_gate.report import RankReport, Report
@@ -26,7 +26,7 @@ from tests.test_reports import hostile_report
 
 
 def audited(folder: Path) -> Report:
-    return audit.check(pairs.find([str(folder)]))
+    return engine.check(pairs.find([str(folder)]))
 
 
 def rendered(of: Report, root: Path | None = None, **settings: Any) -> str:

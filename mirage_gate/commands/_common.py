@@ -103,7 +103,7 @@ def task_types_from(settings: Config, runtime_header: str | None) -> dict[int, T
 
 def rules_in(listed: Sequence[str]) -> tuple[str, ...]:
     """Check that each word names at least one rule: a mistyped one must not switch all off."""
-    from mirage_gate.audit import names
+    from mirage_gate.engine import names
     from mirage_gate.rules import all_rules, rule_by_id
 
     checked = []

@@ -15,8 +15,8 @@ from mirage_gate.commands import _common
 from mirage_gate.reports._escape import plain
 
 if TYPE_CHECKING:
-    from mirage_gate.audit import Selection
     from mirage_gate.config import Config
+    from mirage_gate.engine import Selection
     from mirage_gate.memory import Memory
     from mirage_gate.report import FailOn, Report
 
@@ -104,7 +104,7 @@ def outputs_in(values: Sequence[str]) -> tuple[tuple[str, str], ...]:
 
 def selection_from(settings: Config, select: str | None, ignore: str | None) -> Selection:
     """Give the rules that are on, and how loud: the command line's word, else the file's."""
-    from mirage_gate.audit import Selection
+    from mirage_gate.engine import Selection
 
     severities, off = _common.severities_from(settings)
     selected = (settings.select or ()) if select is None else _common.words(select)

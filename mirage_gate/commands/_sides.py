@@ -60,7 +60,7 @@ def _audited(
     ranks: frozenset[int] | None,
     runtime_header: str | None,
 ) -> tuple[Summary, ...]:
-    from mirage_gate import audit, workers
+    from mirage_gate import engine, workers
     from mirage_gate.artifacts import pairs
     from mirage_gate.facts import Options
     from mirage_gate.facts.critical import Critical
@@ -75,9 +75,9 @@ def _audited(
         task_types=_common.task_types_from(settings, runtime_header),
     )
     # Nothing is judged here; what could not be read is reported all the same.
-    nothing = audit.Selection(select=("MG9",))
+    nothing = engine.Selection(select=("MG9",))
     with _common.progress() as progress:
-        report = audit.check(
+        report = engine.check(
             found,
             options,
             nothing,

@@ -85,7 +85,7 @@ def command(
     Exits 0 when the gate passes, 1 on findings or a rank that could not be audited, 2 when
     nothing was audited at all, 3 on an internal error.
     """
-    from mirage_gate import audit
+    from mirage_gate import engine
     from mirage_gate.artifacts import pairs
     from mirage_gate.facts import Options
     from mirage_gate.facts.critical import Critical
@@ -108,7 +108,7 @@ def command(
         model=_model(model_config or settings.model_config),
     )
     with _common.progress() as progress:
-        report = audit.check(
+        report = engine.check(
             found,
             options,
             selection,

@@ -18,7 +18,7 @@ from typing import Any
 
 from mirage_gate import config
 from mirage_gate.artifacts import cuda, graph
-from mirage_gate.audit import audit
+from mirage_gate.engine import audit
 from tests.emitter import qwen3
 
 __all__ = ["READERS", "Broken"]
