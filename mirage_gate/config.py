@@ -21,12 +21,6 @@ from mirage_gate.facts.task_types import TaskType, built_in, slots, task_type
 from mirage_gate.findings import Severity
 from mirage_gate.report import FailOn
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-
 Locate = Literal["auto", "artifact", "builder"]
 Weight = Literal["error", "warning", "note", "off"]
 
@@ -160,11 +154,18 @@ def severities(config: Config) -> tuple[dict[str, Severity], tuple[str, ...]]:
 
 
 def _toml(path: Path) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+
     try:
         with path.open("rb") as file:
             return tomllib.load(file)
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError) as error:  # no TOML, no UTF-8, a number of 5,000 digits
         raise ConfigError(f"{path}: {error}") from error
+    except RecursionError as error:
+        raise ConfigError(f"{path}: nested too deeply") from error
 
 
 def _section(project: dict[str, Any]) -> Any:

@@ -7,8 +7,9 @@ What a rank is compared with (other ranks, a lock) needs its summary only:
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import PurePath
 
@@ -98,6 +99,29 @@ class Outcome(msgspec.Struct, frozen=True):
 
     report: RankReport
     summary: Summary
+
+
+BIG = 32 << 20
+"""Below so many bytes of graphs, starting processes costs more than it saves."""
+
+
+def default_jobs(pairs: Sequence[Pair]) -> int:
+    """Give one process per rank, as far as there are processors, where the files are big."""
+    size = 0
+    for pair in pairs:
+        try:
+            size += os.stat(pair.graph).st_size if pair.graph else 0  # noqa: PTH116 - pathlib is slow to load
+        except OSError:
+            continue
+    if len(pairs) < 2 or size < BIG:
+        return 1
+    return min(len(pairs), _processors())
+
+
+def _processors() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def check(

@@ -13,7 +13,6 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from hashlib import blake2b
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
@@ -370,6 +369,8 @@ def _event_hash(facts: RankFacts, operators: list[Operator]) -> str:
         waits, fires = events.waits[group.number], events.fires[group.number]
         needs = facts.graph.events[waits].num_triggers if 0 <= waits < count else -1
         numbers.extend((group.task_type, group.count, waits - base, fires - base, needs))
+    from hashlib import blake2b  # slow to load, and only a summary needs it
+
     return blake2b(numbers.tobytes(), digest_size=8).hexdigest()
 
 

@@ -6,41 +6,17 @@ A rank whose process is killed or breaks was not audited, and the run does not p
 from __future__ import annotations
 
 import multiprocessing
-import os
 import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from mirage_gate.artifacts.pairs import Pair
 from mirage_gate.engine import Job, Outcome, audit_pair, not_audited
-
-BIG = 32 << 20
-"""Below so many bytes of graphs, starting processes costs more than it saves."""
-
-
-def default_jobs(pairs: Sequence[Pair]) -> int:
-    """Give one process per rank, as far as there are processors, where the files are big."""
-    size = 0
-    for pair in pairs:
-        try:
-            size += Path(pair.graph).stat().st_size if pair.graph else 0
-        except OSError:
-            continue
-    if len(pairs) < 2 or size < BIG:
-        return 1
-    return min(len(pairs), _processors())
-
-
-def _processors() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 class _Worker(msgspec.Struct, eq=False):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from unittest import mock
 
@@ -164,15 +163,13 @@ def test_reads_no_further_than_it_must(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("varied", [False, True])
-def test_is_fast_where_all_lines_look_alike(tmp_path: Path, varied: bool) -> None:
+def test_counts_where_all_lines_look_alike(tmp_path: Path, varied: bool) -> None:
     lines = 200_000
     path = tmp_path / "file.json"
     path.write_text(
         "".join(f'          "offset": {n * varied},\n' for n in range(lines)), encoding="ascii"
     )
-    started = time.perf_counter()
     found = line_hashes(str(path), [lines - 20, lines])
-    assert time.perf_counter() - started < 3
     assert found[lines - 20].endswith(":1" if varied else f":{lines - 20}")
 
 

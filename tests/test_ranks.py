@@ -463,16 +463,16 @@ def test_a_rank_whose_process_dies_was_not_audited(
 
 def test_one_rank_or_small_files_need_no_processes(tmp_path: Path) -> None:
     found = pairs.find([write(tmp_path, TP2.emit_all())])
-    assert workers.default_jobs(found) == 1
-    assert workers.default_jobs(found[:1]) == 1
+    assert engine.default_jobs(found) == 1
+    assert engine.default_jobs(found[:1]) == 1
 
 
 def test_big_files_have_a_process_each(tmp_path: Path) -> None:
     found = pairs.find([write(tmp_path, TP2.emit_all())])
     for pair in found:
         with open(pair.graph, "ab") as file:  # noqa: PTH123
-            file.truncate(workers.BIG)
-    assert 1 <= workers.default_jobs(found) <= 2
+            file.truncate(engine.BIG)
+    assert 1 <= engine.default_jobs(found) <= 2
 
 
 # -- A rule that breaks ------------------------------------------------------------------------

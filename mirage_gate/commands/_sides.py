@@ -60,7 +60,7 @@ def _audited(
     ranks: frozenset[int] | None,
     runtime_header: str | None,
 ) -> tuple[Summary, ...]:
-    from mirage_gate import engine, workers
+    from mirage_gate import engine
     from mirage_gate.artifacts import pairs
     from mirage_gate.facts import Options
     from mirage_gate.facts.critical import Critical
@@ -82,7 +82,7 @@ def _audited(
             options,
             nothing,
             progress,
-            jobs=settings.jobs or workers.default_jobs(found),
+            jobs=settings.jobs or engine.default_jobs(found),
             summarize=True,
         )
     return report.summaries

@@ -48,8 +48,12 @@ BITS = {
 """Bits of one element, by ``data_type`` code. 999 (unknown) has no size."""
 
 MOST_BOXES = 1 << 16
-MOST_CELLS = 1 << 22
-"""A tensor that needs more than this is not decided; real ones need a few hundred."""
+MOST_CELLS = 1 << 17
+MOST_BITS = 1 << 26
+"""A tensor that needs more than this (boxes, cells, bits of all masks) is not decided.
+
+Real ones need some hundred cells, and 512 rows by 128 columns are within reason.
+"""
 
 
 class UndecidedError(Exception):
@@ -167,7 +171,7 @@ class Grid:
         self.cells = 1
         for width in self.widths:
             self.cells *= width
-        if self.cells > MOST_CELLS:
+        if self.cells > MOST_CELLS or self.cells * len(tiles) > MOST_BITS:
             raise UndecidedError(f"{self.cells} cells")
         self._index = [{cut: i for i, cut in enumerate(axis)} for axis in self.cuts]
         self.masks = [self._mask(tile_boxes) for tile_boxes in boxes]
