@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mirage_gate.report import FailOn, Report
 
 
-@click.command(cls=_run.Reporting)
+@click.command(cls=_run.Reporting, short_help="Audit artifacts and report.")
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
 @_run.options
 @click.option(

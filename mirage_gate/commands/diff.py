@@ -21,7 +21,7 @@ _SECTIONS = (
 )
 
 
-@click.command()
+@click.command(short_help="Say what coverage was gained and lost.")
 @click.argument("old")
 @click.argument("new")
 @click.option(

@@ -11,7 +11,7 @@ def _ids(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     return [rule.id for rule in all_rules() if rule.id.startswith(incomplete.upper())]
 
 
-@click.command()
+@click.command(short_help="Say what a rule proves and how to fix it.")
 @click.argument("rule", required=False, shell_complete=_ids)
 def command(rule: str | None) -> int:
     """Say what RULE proves, with an example and how to fix it; without RULE, list all."""

@@ -7,7 +7,7 @@ import click
 from mirage_gate.commands import _common, _run
 
 
-@click.command()
+@click.command(short_help="Write the wiring down, to be held to.")
 @click.argument("path")
 @click.option(
     "-o", "--output", "file", metavar="FILE", required=True, help="Where to; - for the terminal."

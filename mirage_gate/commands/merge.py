@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mirage_gate.report import FailOn
 
 
-@click.command(cls=_run.Reporting)
+@click.command(cls=_run.Reporting, short_help="Join ranks that were audited apart.")
 @click.argument("summaries", nargs=-1, required=True, metavar="SUMMARY...")
 @_run.options
 @_run.appearance

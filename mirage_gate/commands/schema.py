@@ -11,7 +11,7 @@ def _names(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     return [name for name in schema_files.names() if name.startswith(incomplete)]
 
 
-@click.command()
+@click.command(short_help="Print a JSON Schema.")
 @click.argument("name", shell_complete=_names)
 def command(name: str) -> int:
     """Print the JSON Schema NAME, such as task-graph."""

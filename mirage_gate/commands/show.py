@@ -24,7 +24,7 @@ _WIDTH = 50
 _ALL, _OTHER, _NONE, _NO_OPERATOR = "#", "+", ".", " "
 
 
-@click.command()
+@click.command(short_help="Show who writes and reads a tensor.")
 @click.argument("path")
 @click.argument("tensor")
 @_common.ranks_option
