@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,10 @@ from mirage_gate.artifacts import pairs
 from mirage_gate.engine import check
 from mirage_gate.findings import Finding, Severity
 from mirage_gate.report import Report
+from mirage_gate.reports import render
 from tests.rules import line_of
+
+pytest_plugins = ("tests.sarif_validator",)
 
 CLEAN = (
     "qwen3_0.6b_4l_hopper",
@@ -97,4 +101,53 @@ def test_eight_identical_tasks_are_named_by_type(artifacts: Path) -> None:
 def test_a_feature_switched_off_is_no_error(artifacts: Path) -> None:
     report = report_on(artifacts, "fused_shuffled_none_3l_ampere")
     assert report.count(Severity.ERROR) == 0
-    assert {finding.rule for finding in above_notes(report)} <= {"MG701"}
+    (finding,) = above_notes(report)
+    assert finding.rule == "MG701"
+    assert "layer 1" in finding.message
+
+
+@pytest.mark.parametrize(
+    "name", ["dsv3_4l_blackwell_tp1", "mutant_rope_none_layer2", "qwen3_8b_2l_ampere_tp4_allgather"]
+)
+def test_its_sarif_is_valid(artifacts: Path, name: str, valid_sarif: Callable[[str], None]) -> None:
+    report = report_on(artifacts, name)
+    valid_sarif(render(report, "sarif", root=str(artifacts)))
+
+
+def test_the_newer_deepseek_stalls_and_races(artifacts: Path) -> None:
+    report = report_on(artifacts, "dsv3_4l_blackwell_tp1")
+    errors = [finding for finding in report.findings if finding.severity is Severity.ERROR]
+    assert len(errors) < 15
+    (count,) = [finding for finding in errors if finding.rule == "MG401"]
+    assert "18 triggers and 9 tasks" in count.message
+    text = Path(count.location.path).read_text().split("\n")
+    assert '"num_triggers": 18' in text[count.location.line - 1]
+    (stall,) = [finding for finding in errors if finding.rule == "MG403"]
+    assert "1,810 tasks of 13,646 never start" in stall.message
+    raced = {finding.tensor for finding in errors if finding.rule.startswith("MG3")}
+    assert raced >= {
+        "contiguous_kv",
+        "c_latent_out",
+        "k_pe_out",
+        "fp8_input_7168_shared",
+        "fp8_scale_7168_shared",
+    }
+
+
+def test_one_layer_without_its_tables_is_named(artifacts: Path) -> None:
+    report = report_on(artifacts, "mutant_rope_none_layer2")
+    (finding,) = above_notes(report)
+    assert (finding.rule, finding.severity) == ("MG701", Severity.ERROR)
+    assert "layer 2" in finding.message
+    assert finding.location.path.endswith("task_graph_0.json")
+    tables = {location.line for location in finding.related if location.path.endswith(".cu")}
+    text = Path(report.ranks[0].cuda_path).read_text()
+    for name in TABLES["mutant_rope_none_all"]:
+        assert line_of(text, f'all_tensors["{name}"]') in tables
+
+
+def test_a_stale_residual_is_named(artifacts: Path) -> None:
+    (finding,) = above_notes(report_on(artifacts, "mutant_residual_layer1_stale"))
+    assert finding.rule == "MG702"
+    for words in ("layer 1", "input 2", "embed_out", "mlp_out"):
+        assert words in finding.message
