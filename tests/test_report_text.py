@@ -59,23 +59,21 @@ def test_the_words_users_know() -> None:
 
 
 def test_a_finding_with_all_its_parts() -> None:
-    lines = rendered(
-        report(
-            finding(
-                hint="pass it to attention",
-                related=(at(line=40, note="storage of rope_cos"), at("task_graph_0.json", 7)),
-                trace=(at("task_graph_0.json", 10, 5, "written"), at(line=0, note="read")),
-            )
-        )
-    )
-    start = lines.index("kernel_0.cu:41:3: MG101 error: rope_cos is declared and no task reads it")
-    assert lines[start + 1 : start + 6] == [
-        "  hint: pass it to attention",
-        "  kernel_0.cu:40:3: storage of rope_cos",
-        "  task_graph_0.json:7:3",
-        "  1. task_graph_0.json:10:5: written",
-        "  2. kernel_0.cu: read",
-    ]
+    related = (at(line=40, note="storage of rope_cos"), at("task_graph_0.json", 7))
+    trace = (at("task_graph_0.json", 10, 5, "written"), at(line=0, note="read"))
+    places = ["  kernel_0.cu:40:3: storage of rope_cos", "  task_graph_0.json:7:3"]
+    steps = ["  1. task_graph_0.json:10:5: written", "  2. kernel_0.cu: read"]
+    first = "kernel_0.cu:41:3: MG101 error: rope_cos is declared and no task reads it"
+    hint = "  hint: pass it to attention"
+    for steps_of_it, verbosity, shown in (
+        ((), 0, [first, hint, *places]),
+        (trace, 0, [first, hint, *steps]),  # the trace goes through the same places
+        (trace, 1, [first, hint, *places, *steps]),
+    ):
+        said = finding(hint=hint[8:], related=related, trace=steps_of_it)
+        lines = rendered(report(said), verbosity=verbosity)
+        start = lines.index(first)
+        assert lines[start : start + len(shown) + 1] == [*shown, ""]
 
 
 @pytest.mark.parametrize(

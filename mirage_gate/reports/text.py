@@ -183,10 +183,13 @@ def _finding_lines(
     others = [_place(finding.location, context) for finding in same[1:]]
     if others := [place for place in dict.fromkeys(others) if place != where]:
         yield f"  also: {_listed(others, context)}"
-    limit = len(first.related) if context.verbosity > 0 else _LISTED
-    for place in first.related[:limit]:
+    verbose = context.verbosity > 0
+    # A trace goes through the same places, and says more of them.
+    related = first.related if verbose or not first.trace else ()
+    limit = len(related) if verbose else _LISTED
+    for place in related[:limit]:
         yield f"  {_noted(place, context)}"
-    if (more := len(first.related) - limit) > 0:
+    if (more := len(related) - limit) > 0:
         yield f"  ... and {_words.count(more, 'more place')}"
     for number, step in enumerate(first.trace, 1):
         yield f"  {number}. {_noted(step, context)}"
