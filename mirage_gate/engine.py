@@ -87,11 +87,16 @@ class _Half(msgspec.Struct):
 
 
 class Job(msgspec.Struct, frozen=True):
-    """How to audit a rank. ``summarize``: sum it up whole, for something to compare it with."""
+    """How to audit a rank.
+
+    ``summarize``: sum it up whole, for something to compare it with. ``by_layer``: say of
+    each tensor what each layer does with it.
+    """
 
     options: Options
     selection: Selection
     summarize: bool = False
+    by_layer: bool = True
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -133,6 +138,7 @@ def check(
     memory: Memory | None = None,
     jobs: int = 1,
     summarize: bool = False,
+    by_layer: bool = True,
     chosen: bool = False,
 ) -> Report:
     """Audit pairs of files on disk.
@@ -140,8 +146,9 @@ def check(
     ``progress`` is called with a short text before each rank. ``memory`` is what earlier
     runs and people left: a lock, waivers, a baseline. With ``jobs`` above 1, ranks are audited
     in that many processes. ``summarize`` fills ``Report.summaries`` for a single rank too;
-    ``chosen`` says that the user asked for these ranks and no others. Never raises for what
-    the files contain: a rank that cannot be audited says so in its :class:`RankReport`.
+    ``by_layer`` fills ``Coverage.layers``. ``chosen`` says that the user asked for these
+    ranks and no others. Never raises for what the files contain: a rank that cannot be
+    audited says so in its :class:`RankReport`.
     """
     from mirage_gate.across import conclude
 
@@ -149,7 +156,7 @@ def check(
     pairs, memory = list(pairs), memory or Memory()
     selection = selection or Selection()
     whole = summarize or len(pairs) > 1 or memory.lock is not None
-    job = Job(options or Options(), selection, whole)
+    job = Job(options or Options(), selection, whole, by_layer)
     if jobs > 1 and len(pairs) > 1:
         from mirage_gate.workers import audit_pairs
 
@@ -266,6 +273,9 @@ def _audit_halves(rank: int, cuda_half: _Half, graph_half: _Half, job: Job) -> O
     except _Stop as stop:
         findings = [job.selection.weigh(finding) for finding in stop.findings]
         return _failed(rank, cuda_half.path, graph_half.path, stop.failure, findings)
+    except Exception as error:  # a mistake of ours must not pass a rank
+        failure = f"internal error: {type(error).__name__}: {error}"
+        return _failed(rank, cuda_half.path, graph_half.path, failure, [])
 
 
 def _judge(facts: RankFacts, text: GraphText, job: Job) -> Outcome:
@@ -292,7 +302,7 @@ def _judge(facts: RankFacts, text: GraphText, job: Job) -> Outcome:
         tasks=len(facts.graph.tasks),
         events=len(facts.graph.events),
         tensors=len(facts.declared),
-        coverage=tuple(_coverage(facts)),
+        coverage=tuple(_coverage(facts, job.by_layer)),
         type_names={
             code: facts.task_type(code).name
             for code in sorted({group.task_type for group in facts.wiring.groups})
@@ -433,7 +443,7 @@ def _placer(
     )
 
 
-def _coverage(facts: RankFacts) -> Iterator[Coverage]:
+def _coverage(facts: RankFacts, by_layer: bool) -> Iterator[Coverage]:
     wiring = facts.wiring
     for name, declaration in facts.declared.items():
         consumers, producers = wiring.consumers(name), wiring.producers(name)
@@ -449,7 +459,7 @@ def _coverage(facts: RankFacts) -> Iterator[Coverage]:
             producers=tasks_in(producers),
             consumer_task_types=types_of(consumers),
             producer_task_types=types_of(producers),
-            layers=_layer_uses(facts, name),
+            layers=_layer_uses(facts, name) if by_layer else (),
         )
 
 

@@ -188,13 +188,14 @@ def test_a_byte_order_mark_and_other_layouts_change_nothing() -> None:
         assert [(f.rule, f.tensor) for f in audit(cuda, other).findings] == base
 
 
-def test_a_rule_that_breaks_fails_the_rank(monkeypatch: pytest.MonkeyPatch) -> None:
-    from mirage_gate.facts.regions import Regions
+@pytest.mark.parametrize("broken", ["facts.regions.Regions.of", "facts.wiring.Wiring.consumers"])
+def test_a_mistake_of_our_own_fails_the_rank(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a rule, and in what is counted for the reports."""
 
-    def broken(*_: object) -> int:
+    def raises(*_: object) -> int:
         raise RuntimeError("a mistake of our own")
 
-    monkeypatch.setattr(Regions, "of", broken)
+    monkeypatch.setattr(f"mirage_gate.{broken}", raises)
     pair = qwen3(1).without_rope().emit()
     report = audit(*texts(pair))
     assert not report.ranks[0].audited

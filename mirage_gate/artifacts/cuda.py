@@ -20,6 +20,12 @@ from mirage_gate.findings import Location
 
 Kind = Literal["host", "shuffled", "scratch", "symmetric", "sentinel", "unknown"]
 
+LOADED: frozenset[Kind] = frozenset({"host", "shuffled"})
+"""Storage that the host fills: weights, caches, tables, tokens."""
+
+BUFFERS: frozenset[Kind] = frozenset({"scratch", "symmetric"})
+"""Storage that only tasks fill."""
+
 SENTINEL = "nullptr"
 """The declared name that stands for an input set to None."""
 

@@ -89,6 +89,7 @@ def command(
     from mirage_gate.artifacts import pairs
     from mirage_gate.facts import Options
     from mirage_gate.facts.critical import Critical
+    from mirage_gate.reports import shows_layers
 
     settings = _common.settings_from(config_file)
     types = _common.task_types_from(settings, runtime_header)
@@ -115,6 +116,7 @@ def command(
             memory=memory,
             jobs=jobs or settings.jobs or engine.default_jobs(found),
             summarize=any(name == "summary" for name, _ in written),
+            by_layer=any(shows_layers(name) for name, _ in written),
             # Files that are named are a choice too: a hook names the staged ones.
             chosen=bool(wanted) or any(map(os.path.isfile, paths)),
         )

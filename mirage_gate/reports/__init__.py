@@ -1,7 +1,8 @@
 """The report formats: one module each, every one a function of a :class:`Report`.
 
 A module here defines ``NAME`` (what ``--output`` calls it), ``DESCRIPTION`` (one line for
-the help text) and ``render(report, context) -> str``. To add a format, add a module: it is
+the help text) and ``render(report, context) -> str``; and ``BY_LAYER = True`` if it shows
+``Coverage.layers``, which costs time on big graphs. To add a format, add a module: it is
 found by itself.
 """
 
@@ -46,6 +47,11 @@ def format_names() -> tuple[str, ...]:
     return tuple(
         sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_"))
     )
+
+
+def shows_layers(name: str) -> bool:
+    """Whether a format shows what each layer does with each tensor."""
+    return bool(getattr(load(name), "BY_LAYER", False))
 
 
 def load(name: str) -> Format:

@@ -29,6 +29,7 @@ from mirage_gate.rules import Rule, rule_by_id
 
 NAME = "html"
 DESCRIPTION = "a page to open: the wiring map, every finding with its code and event path"
+BY_LAYER = True
 
 _MOST_CARDS = 200
 _MOST_FINDINGS = 2_000

@@ -18,6 +18,7 @@ from mirage_gate.rules import rule_by_id
 
 NAME = "json"
 DESCRIPTION = "for programs: every tensor's coverage and every finding (`schema report`)"
+BY_LAYER = True
 
 VERSION = 1
 

@@ -13,6 +13,7 @@ from mirage_gate.rules import rule_by_id
 
 NAME = "markdown"
 DESCRIPTION = "for a job's summary page: verdict, critical tensors, findings"
+BY_LAYER = True
 
 MOST_BYTES = 1_000_000
 """GitHub refuses a summary of more than 1 MiB."""

@@ -50,14 +50,15 @@ def _unreferenced(facts: RankFacts, name: str) -> bool:
 )
 def unwired_critical_tensor(facts: RankFacts) -> Iterator[Finding]:
     for name, declaration in facts.declared.items():
-        if not facts.is_critical(declaration) or facts.wiring.input_refs(name):
+        if not facts.is_critical(declaration) or facts.wiring.consumers(name):
             continue
-        if facts.wiring.consumers(name):
-            continue
+        if any(access.is_input and access.ignored for access in facts.wiring.of(name)):
+            continue  # MG107 says it
+        refs = facts.wiring.input_refs(name)
         yield Finding(
             rule="MG101",
             severity=Severity.ERROR,
-            message=f"critical tensor {name} is declared and no task reads it (input_refs=0)",
+            message=f"critical tensor {name} is declared and no task reads it (input_refs={refs})",
             location=declaration.location,
             hint=f"wire {name} to the layer that needs it in the builder, then emit again",
             related=storage(declaration),
