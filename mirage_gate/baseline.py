@@ -78,9 +78,13 @@ class Baseline(msgspec.Struct, frozen=True):
         from mirage_gate.reports._escape import sarif_message
 
         wanted = normal(sarif_message(finding.message)).rstrip(".")
+        # A whole sentence: a name may end like another one.
+        sentence = re.compile(rf"(?<!\S){re.escape(wanted)}(?![^\s.])")
         for i, (rule, ranks, text) in enumerate(texts):
-            if rule == finding.rule and (not ranks or finding.rank in ranks) and wanted in text:
-                texts[i] = (rule, ranks, text.replace(wanted, "", 1))
+            if rule != finding.rule or (ranks and finding.rank not in ranks):
+                continue
+            if found := sentence.search(text):
+                texts[i] = (rule, ranks, text[: found.start()] + text[found.end() :])
                 return True
         return False
 

@@ -66,6 +66,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
+        os.getcwd()  # noqa: PTH109
+    except OSError:
+        click.echo("mirage-gate: the working directory is not there any more", err=True)
+        return 2
+    try:
         status = cli.main(args=argv, prog_name="mirage-gate", standalone_mode=False)
     except click.exceptions.Exit as stop:
         status = stop.exit_code

@@ -25,7 +25,7 @@ from mirage_gate.facts.wiring import Group, tasks_in, types_of
 from mirage_gate.findings import Finding, Location, Severity
 from mirage_gate.memory import Memory
 from mirage_gate.report import Coverage, LayerUse, RankReport, Report
-from mirage_gate.rules.base import Rule, all_rules
+from mirage_gate.rules.base import all_rules
 from mirage_gate.summary import Summary
 
 SHOWN_SCHEMA_ERRORS = 50
@@ -36,11 +36,18 @@ class Selection(msgspec.Struct, frozen=True):
 
     ``select`` and ``ignore`` are rule ids, families (``MG1``) or globs (``MG10?``); an empty
     ``select`` means all. ``severities`` maps a rule id to the severity its findings get.
+    Raises :class:`ValueError` for a word that names no rule: a mistyped one would select
+    nothing, and every graph would pass.
     """
 
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     severities: dict[str, Severity] = msgspec.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for word in (*self.select, *self.ignore, *self.severities):
+            if not any(names(word, rule.id) for rule in all_rules()):
+                raise ValueError(f"{word!r} names no rule; `mirage-gate explain` lists them")
 
     def wants(self, rule: str) -> bool:
         """Whether the rule's findings are to be reported."""
@@ -332,6 +339,9 @@ def _read_cuda(rank: int, half: _Half) -> cuda_files.CudaSource:
         cuda = cuda_files.parse(half.path, half.read())
     except files.Unreadable as error:
         raise _unreadable(rank, half.path, str(error), error.location) from error
+    if cuda.unclosed:
+        reason = f"ends in the middle: the block opened on line {cuda.unclosed.line} never closes"
+        raise _unreadable(rank, half.path, reason, cuda.unclosed)
     if cuda.declarations:
         return cuda
     if cuda.embedded:
@@ -377,16 +387,16 @@ def _read_graph(
 ) -> RankFacts:
     try:
         loaded = graph.load(text)
+        if isinstance(loaded, graph.Refusal):
+            findings = list(_schema_findings(rank, text, loaded))
+            count = len(loaded.errors)
+            errors = f"{'at least ' * bool(loaded.more)}{count} error{'s' * (count != 1)}"
+            raise _Stop(f"{PurePath(text.path).name} breaks the schema ({errors})", findings)
+        absent = graph.absent(loaded, text, cuda.loader_fields)
     except files.Unreadable as error:
         raise _unreadable(rank, text.path, str(error), error.location) from error
     except graph.Malformed as error:
         raise _unreadable(rank, text.path, f"is not JSON: {error}", error.location) from error
-    if isinstance(loaded, graph.Refusal):
-        findings = list(_schema_findings(rank, text, loaded))
-        count = len(loaded.errors)
-        errors = f"{'at least ' * bool(loaded.more)}{count} error{'s' * (count != 1)}"
-        raise _Stop(f"{PurePath(text.path).name} breaks the schema ({errors})", findings)
-    absent = graph.absent(loaded, text, cuda.loader_fields)
     return RankFacts(rank, cuda, loaded, text.path, options, absent)
 
 
@@ -491,8 +501,3 @@ def _layer_uses(facts: RankFacts, name: str) -> tuple[LayerUse, ...]:
             )
         )
     return tuple(uses)
-
-
-def rules_in(selection: Selection) -> tuple[Rule, ...]:
-    """List the rules that a selection leaves on."""
-    return tuple(rule for rule in all_rules() if selection.wants(rule.id))

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
+_FAMILIES = "914523678"
+"""The rule families in the order of reports: an event that is wrong makes races look wrong."""
+
+
 class Severity(str, Enum):
     """How much a finding weighs: SARIF's own three words."""
 
@@ -76,11 +80,12 @@ class Finding(msgspec.Struct, frozen=True):
     tensor: str = ""
     rank: int = 0
 
-    def sort_key(self) -> tuple[int, str, str, int, int, str, int]:
-        """Most severe first, then by rule and place: the order of every report."""
+    def sort_key(self) -> tuple[int, int, str, str, int, int, str, int]:
+        """Most severe first, causes before consequences, then by rule and place."""
         at = self.location
         return (
             -self.severity.weight,
+            _FAMILIES.find(self.rule[2:3]),
             self.rule,
             at.path,
             at.line,

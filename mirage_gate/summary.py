@@ -14,7 +14,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 VERSION = 1
 _MOST_EVENTS = 1 << 22
 
+_T = TypeVar("_T")
 Tasks = dict[int, int]
 """Task type code to how many."""
 
@@ -260,18 +261,26 @@ def outline(facts: RankFacts) -> Summary:
     )
 
 
+def _tuple(items: Iterable[_T]) -> tuple[_T, ...]:
+    """Make a tuple that, if it is empty, msgspec knows for the default and leaves out.
+
+    It goes by identity, and Python 3.10 makes a new empty tuple of an empty iterator.
+    """
+    return tuple(items) or ()
+
+
 def summarize(facts: RankFacts) -> Summary:
     """Sum up a rank. Its places in the graph are pointers still."""
     types = sorted({group.task_type for group in facts.wiring.groups})
     return msgspec.structs.replace(
         outline(facts),
         task_types={code: facts.task_type(code).name for code in types},
-        tensors=tuple(_tensors(facts)),
-        layers=tuple(_layers(facts)),
+        tensors=_tuple(_tensors(facts)),
+        layers=_tuple(_layers(facts)),
         events_at=facts.in_graph("all_events"),
-        collectives=tuple(_collectives(facts)),
-        sent=tuple(_sent(facts)),
-        awaited=tuple(_awaited(facts)),
+        collectives=_tuple(_collectives(facts)),
+        sent=_tuple(_sent(facts)),
+        awaited=_tuple(_awaited(facts)),
     )
 
 
@@ -294,10 +303,10 @@ def placed(summary: Summary, place: Callable[[Location], Location]) -> Summary:
         summary,
         gpu_at=summary.gpu_at and place(summary.gpu_at),
         events_at=summary.events_at and place(summary.events_at),
-        collectives=tuple(
+        collectives=_tuple(
             msgspec.structs.replace(one, at=place(one.at)) for one in summary.collectives
         ),
-        awaited=tuple(msgspec.structs.replace(one, at=place(one.at)) for one in summary.awaited),
+        awaited=_tuple(msgspec.structs.replace(one, at=place(one.at)) for one in summary.awaited),
     )
 
 
@@ -432,18 +441,23 @@ def _awaited(facts: RankFacts) -> Iterator[Awaited]:
                     local[position_of(group.trigger)] += group.count
     run: Awaited | None = None
     owner: Operator | None = None
-    for position in sorted(remote & waiting.keys()):
+    for position in sorted(remote):
         if position >= len(events):
             break
         here = (events[position].num_triggers, local[position])
-        goes_on = run and owner is waiting[position] and run.last + 1 == position
+        waits = waiting.get(position)
+        goes_on = run and owner is waits and run.last + 1 == position
         if run and goes_on and (run.triggers, run.local) == here:
             run = msgspec.structs.replace(run, last=position)
             continue
         if run:
             yield run
-        owner = waiting[position]
-        at = facts.in_graph("all_tasks", owner.first, "dependent_event")
+        owner = waits
+        at = (
+            facts.in_graph("all_tasks", waits.first, "dependent_event")
+            if waits
+            else facts.in_graph("all_events", position, "num_triggers")
+        )
         run = Awaited(position, position, *here, at)
     if run:
         yield run

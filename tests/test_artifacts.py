@@ -146,6 +146,14 @@ def test_one_layer_without_its_tables_is_named(artifacts: Path) -> None:
         assert line_of(text, f'all_tensors["{name}"]') in tables
 
 
+def test_tables_with_a_hole_are_not_called_ok(artifacts: Path) -> None:
+    shown = render(report_on(artifacts, "mutant_rope_none_layer2"), "text", root=str(artifacts))
+    for name in TABLES["mutant_rope_none_all"]:
+        assert f"[PARTLY-WIRED] {name}: input_refs=24 consumer_task_types=[153]" in shown
+    clean = render(report_on(artifacts, "qwen3_0.6b_4l_hopper"), "text", root=str(artifacts))
+    assert "[OK] cos_position_embedding: input_refs=32 consumer_task_types=[153]" in clean
+
+
 def test_a_stale_residual_is_named(artifacts: Path) -> None:
     (finding,) = above_notes(report_on(artifacts, "mutant_residual_layer1_stale"))
     assert finding.rule == "MG702"

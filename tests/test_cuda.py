@@ -79,6 +79,8 @@ def test_a_declaration_knows_its_line_and_that_of_its_storage() -> None:
         '/* never closed all_tensors["x"] = x;',
         '#if 0\n#ifdef A\n#endif\nall_tensors["x"] = x;\n#endif',
         '  # if 0\nall_tensors["x"] = x;\n',
+        '#if 0 // old\nall_tensors["x"] = x;\n#endif',
+        '#if 0 /* old */\nall_tensors["x"] = x;\n#endif',
         'puts("all_tensors[\\"x\\"] = x;");',
         'auto s = R"(all_tensors["x"] = x;)";',
         'auto s = R"cc()" all_tensors["x"] = x; )cc";',
@@ -177,6 +179,40 @@ void other() { f(task_desc->input_ptrs[3]); }
     assert not first.names_input(5)
     assert second.every_input
     assert second.names_input(6)
+
+
+@pytest.mark.parametrize(
+    ("argument", "inputs", "outputs", "metadata"),
+    [
+        ("task_desc->input_ptrs", True, False, 0),
+        ("task_desc.output_tma_desc_ptrs , 1", False, True, 0),
+        ("task_desc->task_metadata", False, False, 5),
+        ("*task_desc", True, True, 5),
+        ("task_desc, runtime_config", True, True, 5),
+        ("task_desc->input_ptrs [2]", False, False, 0),
+        ("task_desc->task_metadata.kv_idx", False, False, 1),
+    ],
+)
+def test_a_body_that_hands_on_more_than_a_slot(
+    argument: str, inputs: bool, outputs: bool, metadata: int
+) -> None:
+    first, second = parse(
+        "k.cu",
+        f"""
+void _execute_task(TaskDesc const* task_desc, RuntimeConfig const &runtime_config) {{
+  if (task_desc->task_type == TASK_A && task_desc->variant_id == 0) {{
+    f({argument});
+  }}
+  else if (task_desc->task_type == TASK_A && task_desc->variant_id == 1) {{
+    f(task_desc->input_ptrs[0]);
+  }}
+}}
+""",
+    ).dispatch.values()
+    assert (first.every_input, first.every_output) == (inputs, outputs)
+    assert len(first.metadata) == metadata
+    assert not second.names_input(1)
+    assert not second.metadata
 
 
 def test_the_loader_and_the_world() -> None:

@@ -51,6 +51,8 @@ FOUND = {
         "graph-audit",
         b'{"all_events": [], "first_tasks": [' + b"9" * 200_000 + b"]}",
     ),
+    "an integer of many digits in the settings": ("config", b"workers = " + b"9" * 5_000),
+    "settings of brackets": ("config", b"paths = " + b"[" * 5_000),
     "a lone surrogate": (
         "graph-audit",
         b'{"all_events": "\\ud800", "all_tasks": [], "first_tasks": []}',

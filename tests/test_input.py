@@ -201,3 +201,22 @@ def test_a_mistake_of_our_own_fails_the_rank(broken: str, monkeypatch: pytest.Mo
     assert not report.ranks[0].audited
     assert "internal error" in report.ranks[0].failure
     assert report.exit_status("never") != 0
+
+
+@pytest.mark.parametrize("cut", ["  }", "void _execute_task", "all_tensors[", "task.at("])
+def test_a_truncated_kernel_is_unreadable(cut: str) -> None:
+    pair = qwen3(2).emit()
+    text = pair.cuda_text()
+    short = text[: text.rindex(cut) + 1]
+    if cut == "void _execute_task":  # between two functions: nothing is open
+        report = audit(short, pair.json_text())
+        assert "no dispatch table" in report.findings[0].message
+    else:
+        finding = refused(audit(short, pair.json_text()), "MG902")
+        assert "ends in the middle" in finding.message
+
+
+def test_of_alternatives_only_the_first_opens_a_block() -> None:
+    pair = qwen3(1).emit()
+    text = pair.cuda_text() + "#ifdef A\nvoid f() {\n#else\nvoid f(int) {\n#endif\n}\n"
+    assert audit(text, pair.json_text()).exit_status("warning") == 0

@@ -34,6 +34,17 @@ def test_it_raises_for_nothing_the_texts_hold(cuda: str, graph: str) -> None:
     assert not report.ranks[0].audited
 
 
+@pytest.mark.parametrize("word", ["MG999", "mg101", "rope", "unwired-critical-tensor"])
+def test_a_rule_that_there_is_not_selects_nothing_in_silence(word: str) -> None:
+    says = f"'{word}' names no rule"
+    with pytest.raises(ValueError, match=says):
+        mirage_gate.Selection(select=("MG1", word))
+    with pytest.raises(ValueError, match=says):
+        mirage_gate.Selection(ignore=(word,))
+    with pytest.raises(ValueError, match=says):
+        mirage_gate.Selection(severities={word: mirage_gate.Severity.NOTE})
+
+
 def test_everything_exported_is_there() -> None:
     for name in mirage_gate.__all__:
         assert getattr(mirage_gate, name).__name__ == name

@@ -416,6 +416,17 @@ def test_a_baseline_of_ranks(tmp_path: Path, form: str) -> None:
     assert invoke("check", tmp_path / "a", "--baseline", known).return_value == 0
 
 
+def test_a_name_that_ends_another_one_is_not_known() -> None:
+    text = "mlp_mid is named in 3 slots and declared nowhere in the CUDA file"
+    log = {
+        "runs": [{"results": [{"ruleId": "MG101", "message": {"text": f"{text}. Emit again."}}]}]
+    }
+    known = baseline.decode(json.dumps(log).encode())
+    one, other = finding(text, tensor="mlp_mid"), finding(text.removeprefix("mlp_"), tensor="mid")
+    assert known.new([other]) == ([other], 0)
+    assert known.new([one, one]) == ([one], 1)
+
+
 def test_a_finding_that_is_known_once_is_known_once() -> None:
     one = finding("tensor x is read by 8 tasks (first: task 75)", tensor="x")
     two = finding("tensor x is read by 9 tasks (first: task 80)", tensor="x")

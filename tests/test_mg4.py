@@ -361,6 +361,13 @@ def test_an_empty_graph_is_reported_and_nothing_else_happens(key: str) -> None:
     assert "MG406" in by_rule(check(pair, ORDER_AND_EVENTS))
 
 
+def test_a_graph_of_event_0_alone_has_no_end_to_wait_for() -> None:
+    pair = small()
+    del pair.graph["all_events"][1:]
+    del pair.graph["all_tasks"][2:]
+    assert set(by_rule(check(pair))) == {"MG405", "MG406"}
+
+
 def test_the_queues_overflow_with_few_workers_and_hold_with_many() -> None:
     pair = small()
     tasks = pair.graph["all_tasks"]

@@ -123,6 +123,19 @@ def test_norms_of_queries_and_keys(tmp_path: Path) -> None:
     )
 
 
+def test_an_operator_that_no_table_knows_may_be_an_attention(tmp_path: Path) -> None:
+    pair = qwen3(4).emit()
+    for task in pair.tasks(153):
+        task["task_type"] = 999
+    report = audit(
+        pair.cuda_text(),
+        pair.json_text(),
+        selection=Selection(select=("MG704",)),
+        options=Options(model=config(tmp_path, QWEN3)),
+    )
+    assert report.findings == ()
+
+
 def test_layers_without_experts(tmp_path: Path) -> None:
     (found,) = check(deepseek_v3(5), config(tmp_path, {**DEEPSEEK, "first_k_dense_replace": 2}))
     assert found.message.startswith("the model has a mixture of experts in layer 2,")

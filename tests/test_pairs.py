@@ -84,6 +84,10 @@ def test_ranks_keep_and_miss(tmp_path: Path) -> None:
 
 
 def test_globs_cross_folders(tmp_path: Path) -> None:
+    touch(tmp_path / "e" / "f", "kernel_0.cu", "task_graph_0.json")
+    assert len(find([str(tmp_path / "e" / "*" / "kernel_0.cu")])) == 1
+    (tmp_path / "e" / "f" / "kernel_0.cu").unlink()
+    (tmp_path / "e" / "f" / "task_graph_0.json").unlink()
     touch(tmp_path / "a b", "kernel_0.cu", "task_graph_0.json")
     touch(tmp_path / "c" / "d", "kernel_0.cu", "task_graph_0.json")
     assert len(find([str(tmp_path / "**" / "*.json")])) == 2

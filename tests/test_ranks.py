@@ -24,6 +24,7 @@ from mirage_gate.findings import Finding, Severity
 from mirage_gate.report import Report
 from mirage_gate.rules import all_rules
 from tests.emitter import Pair, deepseek_v3, qwen3
+from tests.emitter.graph import NVSHMEM_TAG
 from tests.rules import graph_line, line_of
 
 RANKS = Selection(select=("MG6",))
@@ -299,6 +300,24 @@ def test_a_count_that_no_rank_sends(tmp_path: Path) -> None:
     ranks[0].graph["all_events"][reduce["dependent_event"] & 0xFFFFFFFF]["num_triggers"] += 1
     found = only(findings(tmp_path, ranks), "MG606")
     assert (found.severity, found.rank) == (Severity.ERROR, 0)
+
+
+@pytest.mark.parametrize("to", [1, 2])
+def test_other_ranks_may_trigger_what_nobody_here_waits_for(tmp_path: Path, to: int) -> None:
+    """Each rank triggers the END of the next one instead of its own; one of them of another."""
+    ranks = TP4.emit_all()
+    for rank, pair in enumerate(ranks):
+        end = len(pair.graph["all_events"]) - 1
+        last = [t for t in pair.graph["all_tasks"] if t["trigger_event"] & 0xFFFFFFFF == end]
+        assert last
+        gpu = (rank + (to if rank == 0 else 1)) % 4
+        for task in last:
+            task["trigger_event"] = NVSHMEM_TAG << 48 | gpu << 32 | end
+    found = [f for f in findings(tmp_path, ranks) if f.rule == "MG606"]
+    assert [(f.rank, f.location.line) for f in found] == [
+        (rank, graph_line(ranks[rank], ("all_events", end, "num_triggers")))
+        for rank in ([1, 2] if to == 2 else [])
+    ]
 
 
 def test_remote_triggers_are_summed_over_all_ranks_or_not_at_all(tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ def test_a_race_is_drawn(seen: dict[str, dict[str, Any]]) -> None:
     assert drawn
     assert [node.label for node in drawn.nodes][3:6] == ["event 4", "11 more", "event 16"]
     assert drawing(finding(trace=(at(note="<b>"),))) is None
-    assert [label[:8] for label in seen["race"]["drawings"]] == ["task 356", "event 1,"]
+    assert [label[:8] for label in seen["race"]["drawings"]] == ["event 1,", "task 356"]
 
 
 def test_code_stands_around_a_finding(tmp_path: Path) -> None:

@@ -444,6 +444,8 @@ def slow(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # Under nohup, and in the background of some shells, SIGINT is ignored and inherited.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stdout
     assert process.stdout.readline() == "begun\n"

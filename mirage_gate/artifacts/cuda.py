@@ -16,6 +16,7 @@ from typing import Literal
 import msgspec
 
 from mirage_gate.artifacts.files import Text
+from mirage_gate.artifacts.graph import METADATA_FIELDS
 from mirage_gate.findings import Location
 
 Kind = Literal["host", "shuffled", "scratch", "symmetric", "sentinel", "unknown"]
@@ -68,7 +69,8 @@ class Branch(msgspec.Struct, frozen=True):
 
     ``inputs`` and ``outputs`` are slot numbers named by pointer or by TMA descriptor;
     ``tma_inputs`` and ``tma_outputs`` those named by descriptor. ``every_input`` or
-    ``every_output`` is set when a body indexes the slots with something other than a number.
+    ``every_output`` is set when a body indexes the slots with something other than a number,
+    or hands all of them on. A body that hands on the metadata may read every field.
     """
 
     type_name: str
@@ -100,6 +102,8 @@ class CudaSource(msgspec.Struct, frozen=True):
     C++. ``loader_fields`` are the fields that ``construct_task_graph`` insists on, each with
     the place of its first ``task.at("…")``. ``embedded`` is the place of the first task
     that the ``.cu`` constructs itself. ``world_size`` is N of ``assert(num_gpus = N)``.
+    ``unclosed`` is the opening brace of the outermost block that the text never closes: the
+    file was cut off.
     """
 
     path: str
@@ -109,6 +113,7 @@ class CudaSource(msgspec.Struct, frozen=True):
     dispatch_location: Location | None = None
     embedded: Location | None = None
     world_size: int | None = None
+    unclosed: Location | None = None
 
 
 _NOISE = re.compile(
@@ -118,11 +123,14 @@ _NOISE = re.compile(
     | \bR"(?P<delimiter>[^()\\\s"]{0,16})\(               # a raw string's opening
     | "[^"\\\n]*(?:\\.[^"\\\n]*)*"?
     | (?<![0-9A-Fa-f])'[^'\\\n]*(?:\\.[^'\\\n]*)*'?       # not a digit separator
-    | ^[^\S\n]*\#[^\S\n]*if[^\S\n]+0[^\S\n]*$
+    | ^[^\S\n]*\#[^\S\n]*if[^\S\n]+0[^\S\n]*(?=$|//|/\*)
     """,
     re.VERBOSE | re.MULTILINE | re.DOTALL,
 )
 _DIRECTIVE = re.compile(r"^[^\S\n]*#[^\S\n]*(if|ifdef|ifndef|else|elif|endif)\b", re.MULTILINE)
+_BRACE_OR_DIRECTIVE = re.compile(
+    r"[{}]|^[^\S\n]*#[^\S\n]*(if|ifdef|ifndef|else|elif|endif)\b", re.MULTILINE
+)
 _NOT_NEWLINE = re.compile(r"[^\n]")
 _MASK = "\x01"
 
@@ -208,6 +216,10 @@ _CONDITION = _statement(
 )
 _SLOT = _statement(
     r"task_desc (?:->|\.) (input|output)(_tma_desc)?_ptrs \[ (?:(\d{1,9})\b|([^\]\s]))"
+)
+_HANDED_ON = _statement(
+    r"task_desc (?:(?:->|\.) (?:(input|output)(?:_tma_desc)?_ptrs\b(?! \[)"
+    r"|(task_metadata)\b(?! (?:\.|->)))|(?=[,)]))"
 )
 _FIELD = _statement(r"(?:task_metadata|runtime_config) (?:\.|->) (\w+)")
 _EMBEDDED = _statement(
@@ -299,7 +311,31 @@ class _Reader:
             dispatch_location=self.dispatch_location,
             embedded=self.embedded,
             world_size=self.world_size,
+            unclosed=self._unclosed(),
         )
+
+    def _unclosed(self) -> Location | None:
+        """Find the block that is open at the end; of ``#if`` … ``#else`` the first part counts."""
+        open_at: list[int] = []
+        passed_over = 0
+        alternatives: list[bool] = []
+        for token in _BRACE_OR_DIRECTIVE.finditer(self.masked):
+            word = token[1]
+            if word is None:
+                if passed_over:
+                    continue
+                if token[0] == "{":
+                    open_at.append(token.start())
+                elif open_at:
+                    open_at.pop()
+            elif word.startswith("if"):
+                alternatives.append(False)
+            elif alternatives and word == "endif":
+                passed_over -= alternatives.pop()
+            elif alternatives and not alternatives[-1]:
+                alternatives[-1] = True
+                passed_over += 1
+        return self._location(open_at[0], open_at[0] + 1) if open_at else None
 
     def _statement_end(self, at: int) -> int:
         """One past the ``;`` that ends the statement going on at ``at``, or ``at``."""
@@ -395,6 +431,11 @@ class _Reader:
             else:
                 key = slot[1] + (slot[2] or "")
                 self.body.slots.setdefault(key, set()).add(int(slot[3]))
+        elif self.body and (whole := _HANDED_ON.match(self.masked, at)):
+            if not whole[2]:
+                self.body.unnumbered |= {whole[1]} if whole[1] else {"input", "output"}
+            if not whole[1]:
+                self.body.metadata.update(METADATA_FIELDS)
 
     def _field(self, at: int) -> None:
         if self.body and (match := _FIELD.match(self.masked, at)):

@@ -120,16 +120,21 @@ def _halves(path: str) -> Iterator[str]:
     if os.path.isdir(path) and not match(os.path.basename(path)):  # noqa: PTH112, PTH119
         with os.scandir(path) as entries:
             yield from sorted(os.path.normpath(entry.path) for entry in entries)
-    elif os.path.lexists(path) or match(os.path.basename(path)):  # noqa: PTH119
+    elif os.path.lexists(path):
         yield os.path.normpath(path)
     elif glob.has_magic(path):
         for found in sorted(glob.glob(path, recursive=True)):  # noqa: PTH207 - a user's string
             yield from _halves(found)
+    elif match(os.path.basename(path)):  # noqa: PTH119
+        yield os.path.normpath(path)  # its partner may be there
 
 
 def _nothing(paths: list[str], ranks: Collection[int]) -> str:
     names = ", ".join(f"{f.cuda} with {f.graph}".replace("{}", "N") for f in FAMILIES)
-    where = ", ".join(paths)
+    where = ", ".join(
+        path if os.path.lexists(path) or glob.has_magic(path) else f"{path} (which does not exist)"
+        for path in paths
+    )
     of = f" of rank {', '.join(map(str, sorted(ranks)))}" if ranks else ""
     below = sorted(
         {os.path.dirname(half) for path in paths for half in _one_level_down(path)}  # noqa: PTH120

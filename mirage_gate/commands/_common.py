@@ -18,6 +18,12 @@ Progress = Callable[[str], None]
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
+class Refused(click.ClickException):
+    """What was asked for makes sense, and there is nothing to do it with: exit status 2."""
+
+    exit_code = 2
+
+
 def words(text: str) -> tuple[str, ...]:
     """Split a comma-separated value."""
     return tuple(word for word in (part.strip() for part in text.split(",")) if word)
@@ -76,7 +82,7 @@ def settings_from(config_file: str | None) -> Config:
         path = Path(config_file) if config_file else config.find(Path.cwd())
         return config.load(path) if path else config.Config()
     except config.ConfigError as error:
-        raise click.UsageError(str(error)) from error
+        raise Refused(str(error)) from error
 
 
 def severities_from(settings: Config) -> tuple[dict[str, Severity], tuple[str, ...]]:
@@ -86,7 +92,7 @@ def severities_from(settings: Config) -> tuple[dict[str, Severity], tuple[str, .
     try:
         return config.severities(settings)
     except config.ConfigError as error:
-        raise click.UsageError(str(error)) from error
+        raise Refused(str(error)) from error
 
 
 def task_types_from(settings: Config, runtime_header: str | None) -> dict[int, TaskType]:
@@ -98,7 +104,7 @@ def task_types_from(settings: Config, runtime_header: str | None) -> dict[int, T
         codes = config.header_codes(Path(header)) if header else None
         return config.task_types(settings, codes)
     except config.ConfigError as error:
-        raise click.UsageError(str(error)) from error
+        raise Refused(str(error)) from error
 
 
 def rules_in(listed: Sequence[str]) -> tuple[str, ...]:

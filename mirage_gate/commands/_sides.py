@@ -69,7 +69,7 @@ def _audited(
     try:
         found = pairs.find([path], wanted)
     except pairs.NothingFound as error:
-        raise click.UsageError(str(error)) from error
+        raise _common.Refused(str(error)) from error
     options = Options(
         critical=Critical.of(_common.listed(critical, settings.critical)),
         task_types=_common.task_types_from(settings, runtime_header),

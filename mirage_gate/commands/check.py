@@ -100,7 +100,7 @@ def command(
     try:
         found = pairs.find(paths or settings.paths or ["."], wanted)
     except pairs.NothingFound as error:
-        raise click.UsageError(str(error)) from error
+        raise _common.Refused(str(error)) from error
     options = Options(
         critical=Critical.of(_common.listed(critical, settings.critical)),
         task_types=types,
@@ -131,7 +131,7 @@ def _model(path: str | None) -> ModelConfig | None:
     try:
         return model_config.read(path) if path else None
     except model_config.ModelConfigError as error:
-        raise click.UsageError(str(error)) from error
+        raise _common.Refused(str(error)) from error
 
 
 def _located(report: Report, paths: Sequence[str], where: Locate | None) -> Report:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
 from mirage_gate.rules import Rule, all_rules, rule_by_id
@@ -14,9 +16,15 @@ def _ids(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
 @click.command(short_help="Say what a rule proves and how to fix it.")
 @click.argument("rule", required=False, shell_complete=_ids)
 def command(rule: str | None) -> int:
-    """Say what RULE proves, with an example and how to fix it; without RULE, list all."""
+    """Say what RULE proves, with an example and how to fix it.
+
+    A family, such as MG1, is listed; so are all rules without RULE.
+    """
     if rule is None:
-        click.echo(catalogue())
+        click.echo(catalogue(all_rules()))
+        return 0
+    if family := [other for other in all_rules() if other.family == rule.strip().upper()]:
+        click.echo(catalogue(family))
         return 0
     found = rule_by_id(rule)
     if found is None:
@@ -25,11 +33,11 @@ def command(rule: str | None) -> int:
     return 0
 
 
-def catalogue() -> str:
-    """List every rule on one line each."""
-    width = max(len(rule.name) for rule in all_rules())
+def catalogue(rules: Sequence[Rule]) -> str:
+    """List rules on one line each."""
+    width = max(len(rule.name) for rule in rules)
     return "\n".join(
-        f"{rule.id}  {rule.severity!s:7}  {rule.name:{width}}  {rule.claim}" for rule in all_rules()
+        f"{rule.id}  {rule.severity!s:7}  {rule.name:{width}}  {rule.claim}" for rule in rules
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -46,7 +46,7 @@ def command(
     try:
         found = pairs.find([path], ranks or frozenset())
     except pairs.NothingFound as error:
-        raise click.UsageError(str(error)) from error
+        raise _common.Refused(str(error)) from error
     text, status = show_tensor(found, tensor, Options(task_types=types))
     click.echo(text)
     return status
@@ -82,21 +82,26 @@ def _rank(facts: RankFacts, tensor: str) -> Iterator[str]:
         yield f"rank {facts.rank}: {name} ({declaration.kind}{size}) {plain(at.path)}:{at.line}"
     yield f"  input_refs={wiring.input_refs(tensor)} output_refs={wiring.output_refs(tensor)}"
     rows = list(_rows(facts, tensor))
-    label = max((len(row[0]) for row in rows), default=0)
+    label = max((len(row.label) for row in rows), default=0)
     layers = list(facts.layers.by_layer)
-    if any(inside for _, inside, _ in rows):
+    if any(row.inside for row in rows):
         for start in range(0, len(layers), _WIDTH):
             yield from _matrix(facts, rows, layers[start : start + _WIDTH], label)
-    for text, _, outside in rows:
-        if outside:
-            yield f"  {text:{label}}  {_tasks(outside)} outside of the layers"
+    for row in rows:
+        if row.outside:
+            yield f"  {row.label:{label}}  {_tasks(row.outside)} outside of the layers"
 
 
-_Row = tuple[str, dict[int, int], int]
+class _Row(NamedTuple):
+    """One kind of use: tasks of a type that carry the tensor in one slot, by layer."""
+
+    label: str
+    task_type: int
+    inside: dict[int, int]
+    outside: int
 
 
 def _rows(facts: RankFacts, tensor: str) -> Iterator[_Row]:
-    """Give (label, tasks by layer, tasks outside of the layers) of each kind of use."""
     inside: dict[tuple[int, int, str], Counter[int]] = defaultdict(Counter)
     outside: Counter[tuple[int, int, str]] = Counter()
     for access in facts.wiring.of(tensor):
@@ -111,7 +116,8 @@ def _rows(facts: RankFacts, tensor: str) -> Iterator[_Row]:
             else:
                 inside[key][layer] += access.group.count
     for key in sorted({*inside, *outside}):
-        yield key[2], dict(inside.get(key, {})), outside[key]
+        _, task_type, label = key
+        yield _Row(label, task_type, dict(inside.get(key, {})), outside[key])
 
 
 def _verbs(access: Access) -> Iterator[tuple[int, str]]:
@@ -128,11 +134,11 @@ def _matrix(facts: RankFacts, rows: Iterable[_Row], layers: list[int], label: in
     if len(layers) > 10 or layers[0] >= 10:
         yield f"  {'':{label}}  {tens}".rstrip()
     yield f"  {'layer':{label}}  {''.join(str(n % 10) for n in layers)}"
-    for text, inside, _ in rows:
+    for text, task_type, inside, _ in rows:
         if not inside:
             continue
         usual = Counter(inside.values()).most_common(1)[0][0]
-        able = _able(facts, text)
+        able = _able(facts, task_type)
         marks = "".join(_mark(inside.get(layer, 0), usual, layer in able) for layer in layers)
         holes = [n for n in layers if n in able and not inside.get(n)]
         others = [n for n in layers if inside.get(n, usual) != usual]
@@ -142,13 +148,12 @@ def _matrix(facts: RankFacts, rows: Iterable[_Row], layers: list[int], label: in
         yield f"  {text:{label}}  {marks}  {', '.join(notes)}"
 
 
-def _able(facts: RankFacts, text: str) -> set[int]:
-    """The layers that have an operator of the row's type at all."""
-    code = int(text.rpartition(")")[0].rpartition("(")[2])
+def _able(facts: RankFacts, task_type: int) -> set[int]:
+    """The layers that have an operator of a type at all."""
     return {
         operator.place
         for operator in facts.layers.operators
-        if operator.task_type == code and operator.place is not None
+        if operator.task_type == task_type and operator.place is not None
     }
 
 

@@ -7,6 +7,8 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
+from mirage_gate.artifacts.cuda import LOADED
+
 EXACT = ("rope_cos", "rope_sin", "cos_pos_embed", "sin_pos_embed")
 """The rotary tables' names in MPK's own builders. These hold for any kind of storage."""
 
@@ -35,7 +37,6 @@ such as ``layer_0_kv_a_rope``, is that layer's weight, unless it ends as tables 
 
 _LAYER_NUMBER = re.compile(r"(?:^|[._])layers?[._]\d")
 _TABLE_OF_A_LAYER = re.compile(r"[._](?:cos|sin)(?:_cache|_table|_embed)?$")
-_TABLE_KINDS = frozenset({"host", "shuffled"})
 
 
 class Critical(msgspec.Struct, frozen=True):
@@ -63,7 +64,7 @@ class Critical(msgspec.Struct, frozen=True):
         """Whether a tensor of this name and storage kind is critical."""
         if name in self.exact:
             return True
-        if kind not in _TABLE_KINDS:
+        if kind not in LOADED:
             return False
         if any(fnmatchcase(name, pattern) for pattern in self.patterns):
             return True

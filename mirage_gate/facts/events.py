@@ -366,7 +366,8 @@ class EventGraph:
             and (self.arrivals[event] < self.events[event].num_triggers or event in behind)
         ]
         if not to_blame:
-            return Stall(run.idle_tasks, None, ())
+            # Without any event but 0 there is no END to wait for, which MG406 says.
+            return Stall(run.idle_tasks, None, ()) if run.idle else None
         first = to_blame[0]
         return Stall(run.idle_tasks, first, tuple(self.path(first, self.end)))
 

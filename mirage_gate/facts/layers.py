@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mirage_gate.artifacts.cuda import SENTINEL
+from mirage_gate.artifacts.cuda import LOADED, SENTINEL
 
 if TYPE_CHECKING:
     from mirage_gate.facts import RankFacts
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 
 _NUMBER = re.compile(r"(?:^|[._])layers?[._](\d{1,4})(?=[._]|$)")
 _MTP = re.compile(r"(?:^|[._])mtp(?=[._]|$)")
-
-LOADED = frozenset({"host", "shuffled"})
-"""Storage that the host fills: weights, caches, tables, tokens."""
 
 _MISMATCH, _BAD_CUT = 3, 2
 _MOST_CELLS = 1 << 22
@@ -165,10 +162,17 @@ class Layers:
     def _read(self, name: str) -> Name:
         declaration = self._facts.declared.get(name)
         loaded = declaration is not None and declaration.kind in LOADED and name != SENTINEL
-        critical = declaration is not None and self._facts.is_critical(declaration)
         layer = layer_in(name)
-        weight = loaded and (layer is not None or not critical)
+        weight = loaded and (layer is not None or not self._for_all_layers(name))
         return Name(name, role_of(name), layer, loaded, weight)
+
+    def _for_all_layers(self, name: str) -> bool:
+        """Whether a name is a table for all layers: critical, and not read in one place only."""
+        declaration = self._facts.declared.get(name)
+        if declaration is None or not self._facts.is_critical(declaration):
+            return False
+        readers = {access.group.number for access in self._facts.wiring.of(name)}
+        return not readers or max(readers) - min(readers) >= len(readers)
 
     def _stretches(self) -> Iterator[Operator]:
         names = self.names

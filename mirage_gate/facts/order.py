@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mirage_gate.artifacts.cuda import SENTINEL
+from mirage_gate.artifacts.cuda import BUFFERS, LOADED, SENTINEL
 from mirage_gate.artifacts.graph import METADATA_FIELDS
 
 if TYPE_CHECKING:
@@ -619,7 +619,7 @@ class _Tensor:
         known = self._provisions.get((reader.waits, cells))
         if known is None:
             declaration = self.facts.declared.get(self.name)
-            known = declaration is not None and declaration.kind in ("host", "shuffled")
+            known = declaration is not None and declaration.kind in LOADED
             known = known or any(
                 wave.writes & cells and self._ordered(wave, reader) for wave in self.waves
             )
@@ -629,7 +629,7 @@ class _Tensor:
     def _early(self, racing: set[int]) -> Iterator[EarlyRead]:
         """Find reads of a buffer that only tasks fill, of bytes that none has written yet."""
         declaration = self.facts.declared.get(self.name)
-        if declaration is None or declaration.kind not in ("scratch", "symmetric"):
+        if declaration is None or declaration.kind not in BUFFERS:
             return
         if self.incomplete:
             return

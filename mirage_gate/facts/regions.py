@@ -45,7 +45,7 @@ BITS = {
     965: 64,
     966: 64,
 }
-"""Bits of one element, by ``data_type`` code. 999 (unknown) has no size."""
+"""Bits of one element, by ``data_type`` code. 999 (unknown) has no size, nor has a new code."""
 
 MOST_BOXES = 1 << 16
 MOST_CELLS = 1 << 17
@@ -57,7 +57,7 @@ Real ones need some hundred cells, and 512 rows by 128 columns are within reason
 
 
 class UndecidedError(Exception):
-    """The tiles of a tensor are too irregular to be compared within reason."""
+    """The tiles of a tensor cannot be compared, or not within reason."""
 
 
 class Shape(msgspec.Struct, frozen=True):
@@ -336,11 +336,14 @@ class TensorRegions:
 
     ``hull`` is the least and the largest bit that a tile covers, ``end`` one past the last byte
     at which any tile ends, an empty one too. ``undecided`` says why the tiles could not be
-    compared; then every mask is 0.
+    compared; then every mask is 0. ``unsized`` is a data type among them that has no size.
     """
 
     def __init__(self, nbytes: int | None, references: dict[int, Tensor]) -> None:
         self.undecided = ""
+        self.unsized = next(
+            (t.data_type for t in references.values() if t.data_type not in BITS), None
+        )
         self._masks: dict[int, int] = {}
         tiles: list[tuple[int, tuple[Shape, ...]]] = []
         sized: list[int] = []
@@ -348,9 +351,11 @@ class TensorRegions:
         self.end = max((extent_of(tensor) or 0 for tensor in references.values()), default=0)
         low, high = self.hull if nbytes is None else (0, nbytes * 8)
         try:
+            if self.unsized is not None:
+                raise UndecidedError(f"data type {self.unsized} has no known size")
             for number, tensor in references.items():
-                bits = BITS.get(tensor.data_type)
-                if bits is not None and len(tensor.dims) == len(tensor.strides):
+                bits = BITS[tensor.data_type]
+                if len(tensor.dims) == len(tensor.strides):
                     sized.append(number)
                     tiles.append((tensor.offset * 8, shapes(tensor.dims, tensor.strides, bits)))
             tiles.append((low, (Shape((), high - low, high - low),)))

@@ -12,11 +12,11 @@ from typing import Literal
 
 import msgspec
 
+from mirage_gate.artifacts.cuda import LOADED
 from mirage_gate.facts.layers import layer_in, role_of
 from mirage_gate.report import Coverage, LayerUse, RankReport
 
 State = Literal["read", "written", "hole", "gap", "none"]
-_LOADED = ("host", "shuffled")
 
 
 class Cell(msgspec.Struct, frozen=True):
@@ -80,8 +80,8 @@ def wiring_map(rank: RankReport) -> Map:
     rows = [_row(role, tensors, columns) for (role, _), tensors in roles.items()]
     groups = (
         ("Critical", [row for row in rows if row.critical]),
-        ("Weights, caches, tables", [r for r in rows if not r.critical and r.kind in _LOADED]),
-        ("Activations", [r for r in rows if not r.critical and r.kind not in _LOADED]),
+        ("Weights, caches, tables", [r for r in rows if not r.critical and r.kind in LOADED]),
+        ("Activations", [r for r in rows if not r.critical and r.kind not in LOADED]),
     )
     return Map(columns, tuple((name, tuple(rows)) for name, rows in groups if rows), tuple(unused))
 
@@ -95,7 +95,7 @@ def _uses(tensor: Coverage) -> tuple[LayerUse, ...]:
 
 
 def _must_be_read(tensor: Coverage) -> bool:
-    return tensor.critical or tensor.kind in _LOADED
+    return tensor.critical or tensor.kind in LOADED
 
 
 def _is_lost(tensor: Coverage) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 
+from mirage_gate.artifacts.cuda import LOADED
 from mirage_gate.findings import Finding, Location, Severity
 from mirage_gate.report import Coverage, RankReport, Report
 from mirage_gate.reports import Context, _words
@@ -74,19 +75,20 @@ def _rank_blocks(report: Report, context: Context, paint: Paint) -> Iterator[lis
     groups: dict[tuple[str, ...], list[RankReport]] = {}
     for rank in report.ranks:
         if rank.audited:
-            groups.setdefault(tuple(_rank_lines(rank, context, paint)), []).append(rank)
+            lines = tuple(_rank_lines(rank, report, context, paint))
+            groups.setdefault(lines, []).append(rank)
     ambiguous = len({rank.rank for rank in report.ranks}) < len(report.ranks)
-    for (size, *lines), same in groups.items():
+    for (size, *listed), same in groups.items():
         where = ""
         if ambiguous:
             # Several folders were audited, and a rank's number does not tell which it is of.
             paths = [plain(shown(rank.cuda_path, context.root)) for rank in same]
             where = f" ({_listed(paths, context)})"
         each = " each" if len(same) > 1 else ""
-        yield [f"{_words.ranks(rank.rank for rank in same)}{where}: {size}{each}", *lines]
+        yield [f"{_words.ranks(rank.rank for rank in same)}{where}: {size}{each}", *listed]
 
 
-def _rank_lines(rank: RankReport, context: Context, paint: Paint) -> Iterator[str]:
+def _rank_lines(rank: RankReport, report: Report, context: Context, paint: Paint) -> Iterator[str]:
     yield ", ".join(
         [
             _words.count(rank.tasks, "task"),
@@ -94,21 +96,29 @@ def _rank_lines(rank: RankReport, context: Context, paint: Paint) -> Iterator[st
             _words.count(rank.tensors, "tensor"),
         ]
     )
+    # What an error about a layer points at is read somewhere, and missing elsewhere.
+    holed = {
+        place
+        for finding in report.findings
+        if finding.severity is Severity.ERROR and finding.rule.startswith("MG7")
+        for place in finding.related
+    }
+    places = {(place.path, place.line) for place in holed}
     for tensor in rank.coverage:
         if tensor.critical:
-            yield _critical_line(tensor, paint)
+            at = (tensor.location.path, tensor.location.line)
+            yield _critical_line(tensor, at in places, paint)
     yield from _info_line("write-only", _write_only(rank.coverage), context)
     yield from _info_line("dead", _dead(rank.coverage), context)
 
 
-def _critical_line(tensor: Coverage, paint: Paint) -> str:
+def _critical_line(tensor: Coverage, holed: bool, paint: Paint) -> str:
     name = plain(tensor.tensor)
     if tensor.consumers:
         types = ", ".join(map(str, tensor.consumer_task_types))
-        return (
-            f"{paint('[OK]', 'green')} {name}: input_refs={tensor.input_refs} "
-            f"consumer_task_types=[{types}]"
-        )
+        word = paint("[PARTLY-WIRED]", "red") if holed else paint("[OK]", "green")
+        refs = f"input_refs={tensor.input_refs} consumer_task_types=[{types}]"
+        return f"{word} {name}: {refs}{', and not in every layer' if holed else ''}"
     carried = ", but no task that carries it reads it" if tensor.input_refs else ""
     return f"{paint('[MISSING-WIRING]', 'red')} {name}: input_refs={tensor.input_refs}{carried}"
 
@@ -224,7 +234,7 @@ def _checked_lines(audited: Sequence[RankReport]) -> Iterator[str]:
     """Say what was proved and what was not: a bare pass invites to believe too much."""
     tensors = [tensor for rank in audited for tensor in rank.coverage]
     critical = [tensor for tensor in tensors if tensor.critical]
-    loaded = [tensor for tensor in tensors if tensor.kind in ("host", "shuffled")]
+    loaded = [tensor for tensor in tensors if tensor.kind in LOADED]
     if critical:
         read = sum(tensor.consumers > 0 for tensor in critical)
         of = _words.count(len(critical), "critical tensor")

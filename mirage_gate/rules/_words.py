@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from mirage_gate.facts.layers import spans
 from mirage_gate.facts.wiring import Access, Group, tasks_in
 from mirage_gate.findings import Location
 
@@ -14,8 +15,13 @@ if TYPE_CHECKING:
 
 
 def plural(count: int, noun: str) -> str:
-    """Count things: ``1 task``, ``8 tasks``."""
-    return f"{count} {noun}{'s' * (count != 1)}"
+    """Count things: ``1 task``, ``13,646 tasks``."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def in_layers(layers: Collection[int]) -> str:
+    """Name some layers: ``layer 2``, ``layers 0-3, 6``."""
+    return f"layer{'s' * (len(layers) != 1)} {spans(sorted(layers))}"
 
 
 def size(declaration: Declaration) -> str:

@@ -6,16 +6,18 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mirage_gate.artifacts.cuda import SENTINEL, Declaration
+from mirage_gate.artifacts.cuda import BUFFERS, LOADED, SENTINEL, Declaration
 from mirage_gate.findings import Finding, Location, Severity
 from mirage_gate.rules._words import groups_of, plural, size, slot_field, storage, tasks
 from mirage_gate.rules.base import rule
 
 if TYPE_CHECKING:
     from mirage_gate.facts import RankFacts
+    from mirage_gate.facts.wiring import Access
 
-_LOADED = frozenset({"host", "shuffled"})
-_BUFFER = frozenset({"scratch", "symmetric"})
+
+_MOST_UNDECLARED = 20
+"""Above so many names, what is wrong is the pair and not a name."""
 
 
 def _unreferenced(facts: RankFacts, name: str) -> bool:
@@ -88,7 +90,7 @@ def unwired_critical_tensor(facts: RankFacts) -> Iterator[Finding]:
 )
 def unwired_loaded_tensor(facts: RankFacts) -> Iterator[Finding]:
     for name, declaration in facts.declared.items():
-        if declaration.kind not in _LOADED or facts.is_critical(declaration):
+        if declaration.kind not in LOADED or facts.is_critical(declaration):
             continue
         if _unreferenced(facts, name):
             yield Finding(
@@ -121,7 +123,7 @@ def unwired_loaded_tensor(facts: RankFacts) -> Iterator[Finding]:
 )
 def unused_buffer(facts: RankFacts) -> Iterator[Finding]:
     for name, declaration in facts.declared.items():
-        if declaration.kind not in (*_BUFFER, "unknown") or not _unreferenced(facts, name):
+        if declaration.kind not in (*BUFFERS, "unknown") or not _unreferenced(facts, name):
             continue
         if facts.is_critical(declaration):
             continue  # MG101 says it
@@ -153,7 +155,7 @@ def unused_buffer(facts: RankFacts) -> Iterator[Finding]:
 )
 def never_read(facts: RankFacts) -> Iterator[Finding]:
     for name, declaration in facts.declared.items():
-        if declaration.kind not in _BUFFER:
+        if declaration.kind not in BUFFERS:
             continue
         producers = facts.wiring.producers(name)
         if not producers or facts.wiring.consumers(name):
@@ -190,7 +192,7 @@ def never_read(facts: RankFacts) -> Iterator[Finding]:
 )
 def never_written(facts: RankFacts) -> Iterator[Finding]:
     for name, declaration in facts.declared.items():
-        if declaration.kind not in _BUFFER:
+        if declaration.kind not in BUFFERS:
             continue
         consumers = facts.wiring.consumers(name)
         if not consumers or facts.wiring.producers(name):
@@ -225,10 +227,15 @@ def never_written(facts: RankFacts) -> Iterator[Finding]:
     fix="Emit both files again, together; never mix the halves of two builds.",
 )
 def undeclared_tensor(facts: RankFacts) -> Iterator[Finding]:
-    declared = facts.declared
-    for name, accesses in facts.wiring.accesses.items():
-        if name in declared:
-            continue
+    undeclared = {
+        name: accesses
+        for name, accesses in facts.wiring.accesses.items()
+        if name not in facts.declared
+    }
+    if len(undeclared) > _MOST_UNDECLARED:
+        yield _many_undeclared(facts, undeclared)
+        return
+    for name, accesses in undeclared.items():
         refs = sum(access.group.count for access in accesses)
         first = min(accesses, key=lambda access: access.group.first)
         yield Finding(
@@ -243,6 +250,24 @@ def undeclared_tensor(facts: RankFacts) -> Iterator[Finding]:
             tensor=name,
             rank=facts.rank,
         )
+
+
+def _many_undeclared(facts: RankFacts, undeclared: dict[str, list[Access]]) -> Finding:
+    """So many names are missing that the files belong to two builds: said once."""
+    named = len(facts.wiring.accesses)
+    accesses = [access for own in undeclared.values() for access in own]
+    first = min(accesses, key=lambda access: access.group.first)
+    return Finding(
+        rule="MG106",
+        severity=Severity.ERROR,
+        message=(
+            f"{len(undeclared)} of the {named} names in the graph are declared nowhere in the CUDA "
+            f"file ({', '.join(list(undeclared)[:3])}, …): the two files are not of one build"
+        ),
+        location=slot_field(facts, first, "base_ptr"),
+        hint="emit kernel and graph again, together",
+        rank=facts.rank,
+    )
 
 
 @rule(
@@ -388,31 +413,41 @@ def illegal_name(facts: RankFacts) -> Iterator[Finding]:
         Name the tables: `--critical +freqs` adds to the built-in list, and
         `critical = ["+freqs"]` in the configuration makes it last.
     """,
-    limits="A model without rotary tables can ignore the rule: `--ignore MG110`.",
+    limits="""
+        A model without rotary tables can ignore the rule: `--ignore MG110`. Where a list given
+        with `--critical` matches nothing at all, it is an error.
+    """,
 )
 def nothing_critical(facts: RankFacts) -> Iterator[Finding]:
     critical = facts.options.critical
     names = list(facts.declared)
+    none = not any(facts.is_critical(d) for d in facts.declared.values())
+    # A list of the user's own that matches nothing is a mistake, not another model.
+    severity = Severity.ERROR if none and not critical.built_in else Severity.WARNING
     for name in critical.asked:
         if name not in facts.declared:
+            from difflib import get_close_matches  # slow to load
+
+            close = get_close_matches(name, names, n=2)
+            near = f" (there is {' and '.join(close)})" if close else ""
             yield Finding(
                 rule="MG110",
-                severity=Severity.WARNING,
-                message=f"critical tensor {name} was asked for and is not declared: not checked",
+                severity=severity,
+                message=(
+                    f"critical tensor {name} was asked for and is not declared{near}: not checked"
+                ),
                 location=Location(facts.cuda.path, 1, 1, 1, 1),
                 hint="correct the name given to --critical",
                 tensor=name,
                 rank=facts.rank,
             )
-    if any(facts.is_critical(d) for d in facts.declared.values()):
-        return
-    if critical.asked and not (critical.patterns or critical.built_in):
+    if not none or (critical.asked and not (critical.patterns or critical.built_in)):
         return
     at = next((d.location for d in facts.declared.values()), Location(facts.cuda.path, 1, 1, 1, 1))
     count = len(names) - (SENTINEL in names)
     yield Finding(
         rule="MG110",
-        severity=Severity.WARNING,
+        severity=severity,
         message=(
             f"none of the {count} declared tensors is critical: "
             "nothing was proven about position encoding"

@@ -8,10 +8,11 @@ from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING
 
+from mirage_gate.artifacts.cuda import BUFFERS, LOADED
 from mirage_gate.artifacts.graph import Tensor
 from mirage_gate.facts.layers import layer_in, role_of
 from mirage_gate.facts.regions import BITS, TensorRegions, extent_of
-from mirage_gate.findings import Finding, Severity
+from mirage_gate.findings import Finding, Location, Severity
 from mirage_gate.rules._words import declared, groups_of, plural, size, slot_field, tasks
 from mirage_gate.rules.base import rule
 
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
     from mirage_gate.artifacts.cuda import Copy, Declaration
     from mirage_gate.facts import RankFacts
     from mirage_gate.facts.wiring import Access, Group
-
-_LOADED = frozenset({"host", "shuffled"})
-_BUFFER = frozenset({"scratch", "symmetric"})
 
 
 def _tensors(facts: RankFacts) -> Iterator[tuple[str, Declaration, list[Access]]]:
@@ -53,7 +51,7 @@ def _tensors(facts: RankFacts) -> Iterator[tuple[str, Declaration, list[Access]]
 )
 def unwritten_range(facts: RankFacts) -> Iterator[Finding]:
     for name, declaration, accesses in _tensors(facts):
-        if declaration.kind not in _BUFFER:
+        if declaration.kind not in BUFFERS:
             continue
         writes = [a for a in accesses if a.writes]
         if not writes or any(a.slot.remote for a in writes):
@@ -156,10 +154,12 @@ def partly_read(facts: RankFacts) -> Iterator[Finding]:
     for name, declaration, accesses in _tensors(facts):
         if not any(a.reads for a in accesses):
             continue
-        loaded = declaration.kind in _LOADED
+        loaded = declaration.kind in LOADED
         if not loaded and not all(a.slot.exact for a in accesses):
             continue
         regions = facts.regions.of(name)
+        if regions.undecided:
+            continue  # MG208 says it
         read = regions.union(a.tensor for a in accesses if a.reads or loaded)
         left = regions.whole & ~read
         if not loaded:  # an allocation may be larger than what is used of it
@@ -197,20 +197,27 @@ def partly_read(facts: RankFacts) -> Iterator[Finding]:
 def _spans_of_siblings(facts: RankFacts) -> dict[str, tuple[int, int]]:
     """Say where the tiles of each layer's host tensor usually start and end, in bytes.
 
-    Given only where at least two layers, and most of them, agree on the span and on how many
-    references fill it: a layer of another size has another number of tasks, but as many
-    tasks over fewer bytes have read some of them twice.
+    Given only where at least two layers, and most of them, agree on the span and on the grid
+    that fills it: a layer of another size has other tiles or another number of them, but as
+    many of the same over fewer bytes have read some bytes twice.
     """
-    layers: dict[str, dict[str, tuple[tuple[int, int], int]]] = defaultdict(dict)
+    layers: dict[str, dict[str, tuple[tuple[int, int], object]]] = defaultdict(dict)
+    tensors = facts.graph.tensors
     for name, declaration in facts.declared.items():
-        if declaration.kind == "host" and layer_in(name) is not None and facts.wiring.of(name):
+        accesses = facts.wiring.of(name)
+        if declaration.kind == "host" and layer_in(name) is not None and accesses:
             low, high = facts.regions.of(name).hull
-            layers[role_of(name)][name] = ((low // 8, high // 8), facts.wiring.input_refs(name))
+            tiles = frozenset(
+                (tile.data_type, tile.dims, tile.strides)
+                for tile in (tensors[access.tensor] for access in accesses)
+            )
+            own: object = (facts.wiring.input_refs(name), tiles)
+            layers[role_of(name)][name] = ((low // 8, high // 8), own)
     spans: dict[str, tuple[int, int]] = {}
     for siblings in layers.values():
-        ((span, refs), count), *_ = Counter(siblings.values()).most_common(1)
+        ((span, grid), count), *_ = Counter(siblings.values()).most_common(1)
         if count >= 2 and 2 * count > len(siblings):
-            spans.update({name: span for name, (_, own) in siblings.items() if own == refs})
+            spans.update({name: span for name, (_, own) in siblings.items() if own == grid})
     return spans
 
 
@@ -509,32 +516,51 @@ def _bytes_of(facts: RankFacts, references: tuple[int, ...]) -> tuple[tuple[str,
     "MG208",
     "undecided-tiles",
     Severity.WARNING,
-    "A tensor's tiles are too irregular to be compared: its bytes were not checked.",
+    "A tensor's tiles cannot be compared: its bytes were not checked.",
     why="""
-        Overlap and coverage are decided exactly. Where that would take millions of pieces
-        the gate says so rather than passing in silence; no graph of MPK comes near.
+        Overlap and coverage are decided exactly. Where that would take millions of pieces, or
+        a tile's data type has no known size, the gate says so rather than passing in silence;
+        no graph of MPK comes near.
     """,
     example="Two tiles of 2,000,000,000 rows each, with strides of 3 and 5 bytes.",
-    fix="Look at the tiles' dims and strides: they are most likely damaged.",
+    fix="""
+        Look at the tiles' dims, strides and data type: they are most likely damaged. A data
+        type that is newer than the gate needs its size in `mirage_gate/facts/regions.py`.
+    """,
 )
 def undecided_tiles(facts: RankFacts) -> Iterator[Finding]:
+    unsized: dict[int, list[str]] = defaultdict(list)
     for name in facts.regions.names:
         regions = facts.regions.of(name)
-        if regions.undecided:
+        if regions.unsized is not None:
+            unsized[regions.unsized].append(name)
+        elif regions.undecided:
             # The largest tile is the likeliest culprit.
             worst = max(
                 facts.wiring.of(name), key=lambda a: prod(facts.graph.tensors[a.tensor].dims)
             )
-            yield Finding(
-                rule="MG208",
-                severity=Severity.WARNING,
-                message=f"the tiles of {name} were not compared: {regions.undecided}",
-                location=slot_field(facts, worst, "strides"),
-                hint="look at the dims and strides of its tiles",
-                related=declared(facts, name),
-                tensor=name,
-                rank=facts.rank,
-            )
+            yield _undecided(facts, name, regions.undecided, slot_field(facts, worst, "strides"))
+    for code, names in unsized.items():
+        first = next(
+            a for a in facts.wiring.of(names[0]) if facts.graph.tensors[a.tensor].data_type == code
+        )
+        reason = f"data type {code} has no known size"
+        if len(names) > 1:
+            reason += f"; nor were those of {plural(len(names) - 1, 'more tensor')}"
+        yield _undecided(facts, names[0], reason, slot_field(facts, first, "data_type"))
+
+
+def _undecided(facts: RankFacts, name: str, reason: str, at: Location) -> Finding:
+    return Finding(
+        rule="MG208",
+        severity=Severity.WARNING,
+        message=f"the tiles of {name} were not compared: {reason}",
+        location=at,
+        hint="look at the dims, strides and data type of its tiles",
+        related=declared(facts, name),
+        tensor=name,
+        rank=facts.rank,
+    )
 
 
 @rule(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from mirage_gate.facts.events import NOTHING
 from mirage_gate.facts.layers import role_of
 from mirage_gate.findings import Finding, Location, Severity
+from mirage_gate.rules._words import plural
 from mirage_gate.rules.base import rule
 
 if TYPE_CHECKING:
@@ -22,10 +23,6 @@ _LIMITS = """
     landed on the rank that sends it. Of two writers the later of which races
     with a reader too, only that race is reported: the same edge is missing.
 """
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
 def _kind(facts: RankFacts, group: Group) -> str:
@@ -223,7 +220,7 @@ def _other_kinds(facts: RankFacts, others: list[Race]) -> str:
     if not others:
         return ""
     left = len(others) - 1
-    more = f" and {_plural(left, 'more pair')} of types" if left else ""
+    more = f" and {plural(left, 'more pair')} of types" if left else ""
     return f"; {_pair(facts, others[0])}{more} likewise"
 
 
@@ -389,7 +386,7 @@ def _lost(
     if count > 1:
         who = f"{count:,} tasks (first: {who})"
     more = facts.events.tasks([group for _, own in others for group in own])
-    also = f"; {_plural(more, 'task')} at {_plural(len(others), 'more event')} likewise"
+    also = f"; {plural(more, 'task')} at {plural(len(others), 'more event')} likewise"
     return Finding(
         rule="MG304",
         severity=Severity.ERROR,
@@ -447,7 +444,7 @@ def _early(facts: RankFacts, reads: list[EarlyRead]) -> Finding:
     reader.choose(cells)
     what = facts.regions.of(tensor).text(cells) if cells else "a tile"
     count = facts.events.tasks([part.group for early in reads for part in early.reader.parts])
-    more = f"; {_plural(count - 1, 'more task')} of that type likewise" if count > 1 else ""
+    more = f"; {plural(count - 1, 'more task')} of that type likewise" if count > 1 else ""
     return Finding(
         rule="MG305",
         severity=Severity.WARNING,

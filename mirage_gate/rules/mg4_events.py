@@ -11,6 +11,7 @@ import msgspec
 from mirage_gate.artifacts.graph import NO_EVENT
 from mirage_gate.facts.events import INVALID, LAUNCH, NVSHMEM_TAG, gpu_of, position_of, tag_of
 from mirage_gate.findings import Finding, Location, Severity
+from mirage_gate.rules._words import plural
 from mirage_gate.rules.base import rule
 
 if TYPE_CHECKING:
@@ -25,10 +26,6 @@ QUEUE_LENGTH = 8192
 
 MOST_WORKERS = 144
 """Workers that MPK starts on the largest GPU it knows (``get_configurations_from_gpu``)."""
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
 def _task(facts: RankFacts, group: Group) -> str:
@@ -61,7 +58,7 @@ def _waiters(facts: RankFacts, event: int) -> str:
     if not groups:
         return "nobody waits for it"
     count, first = facts.events.tasks(groups), _task(facts, groups[0])
-    return f"{_plural(count, 'task')} wait{'s' * (count == 1)} for it (first: {first})"
+    return f"{plural(count, 'task')} wait{'s' * (count == 1)} for it (first: {first})"
 
 
 def _capped(findings: Iterable[Finding]) -> Iterator[Finding]:
@@ -106,6 +103,21 @@ def trigger_count(facts: RankFacts) -> Iterator[Finding]:
     yield from _capped(_uneven(facts))
 
 
+def _mend(event: int, needed: int, got: int) -> str:
+    """Say how to mend a wrong count; never to make the count fit what may be missing."""
+    if not got:
+        return f"let the tasks that fill what its waiters read trigger event {event}"
+    if got < needed:
+        return (
+            f"find the tasks that should trigger event {event} as well; "
+            f"if there are none, set num_triggers to {got}"
+        )
+    return (
+        f"find the tasks that should trigger another event than {event}; "
+        f"if there are none, set num_triggers to {got}"
+    )
+
+
 def _wrong_counts(facts: RankFacts) -> Iterator[Finding]:
     graph = facts.events
     alike: dict[tuple[object, ...], list[int]] = {}
@@ -121,9 +133,9 @@ def _wrong_counts(facts: RankFacts) -> Iterator[Finding]:
         needed, got = graph.events[event].num_triggers, graph.arrivals[event]
         kinds = _by_type(facts, graph.triggering[event])
         by = f" ({_listed(kinds)})" if kinds else ""
-        who = f"{_plural(got, 'task')} trigger{'s' * (got == 1)} it{by}"
+        who = f"{plural(got, 'task')} trigger{'s' * (got == 1)} it{by}"
         if any(graph.is_remote(group.trigger) for group in graph.triggering[event]):
-            who = f"{_plural(got, 'trigger')} arrive{'s' * (got == 1)} from the other ranks{by}"
+            who = f"{plural(got, 'trigger')} arrive{'s' * (got == 1)} from the other ranks{by}"
         if event == graph.end:
             effect = "END never comes" if needed > got else "the next iteration starts too early"
         elif not graph.waiting[event]:
@@ -134,27 +146,27 @@ def _wrong_counts(facts: RankFacts) -> Iterator[Finding]:
             count = graph.tasks(graph.waiting[event])
             first = _task(facts, graph.waiting[event][0])
             effect = (
-                f"{_plural(count, 'task')} that wait for it (first: {first}) {early}"
+                f"{plural(count, 'task')} that wait for it (first: {first}) {early}"
                 if count != 1
                 else f"the task that waits for it ({first}) {late}"
             )
-        also = f"; so do {_plural(len(others), 'more event')} of the same operators"
+        also = f"; so do {plural(len(others), 'more event')} of the same operators"
         yield Finding(
             rule="MG401",
             severity=Severity.ERROR,
             message=(
-                f"event {event} counts on {_plural(needed, 'trigger')} and {who}: {effect}"
+                f"event {event} counts on {plural(needed, 'trigger')} and {who}: {effect}"
                 + (also if others else "")
             ),
             location=facts.in_graph("all_events", event, "num_triggers"),
-            hint=f"set num_triggers to {got}, or find the tasks that should trigger event {event}",
+            hint=_mend(event, needed, got),
             related=(
                 *(
                     facts.in_graph(
                         "all_tasks",
                         group.first,
                         "trigger_event",
-                        note=f"{name} triggers it ({_plural(count, 'task')}{_layer(facts, group)})",
+                        note=f"{name} triggers it ({plural(count, 'task')}{_layer(facts, group)})",
                     )
                     for name, count, group in kinds[:3]
                 ),
@@ -298,7 +310,7 @@ def stall(facts: RankFacts) -> Iterator[Finding]:
     if found is None:
         return
     never = (
-        f"{_plural(found.idle_tasks, 'task')} of {len(facts.graph.tasks):,} never "
+        f"{plural(found.idle_tasks, 'task')} of {len(facts.graph.tasks):,} never "
         f"start{'s' * (found.idle_tasks == 1)}"
         if found.idle_tasks
         else "every task starts and END never fires"
@@ -318,12 +330,12 @@ def stall(facts: RankFacts) -> Iterator[Finding]:
         return
     needed, got = graph.events[event].num_triggers, graph.arrivals[event]
     why = (
-        f"event {event} needs {_plural(needed, 'trigger')} and gets {got}"
+        f"event {event} needs {plural(needed, 'trigger')} and gets {got}"
         if got < needed
         else f"event {event} waits for itself"
     )
     behind = len(found.chain) - 1
-    reaches = f", and END is {_plural(behind, 'event')} behind it" if behind > 0 else ""
+    reaches = f", and END is {plural(behind, 'event')} behind it" if behind > 0 else ""
     yield Finding(
         rule="MG403",
         severity=Severity.ERROR,
@@ -341,10 +353,10 @@ def _chain(facts: RankFacts, chain: tuple[int, ...]) -> Iterator[Location]:
     for event in shown:
         needed, got = graph.events[event].num_triggers, graph.arrivals[event]
         count = graph.tasks(graph.waiting[event])
-        text = f"needs {_plural(needed, 'trigger')}, gets {got}"
+        text = f"needs {plural(needed, 'trigger')}, gets {got}"
         if got == needed:
-            text = f"needs {_plural(needed, 'trigger')}"
-        waiters = f"; {_plural(count, 'task')} wait{'s' * (count == 1)} for it" if count else ""
+            text = f"needs {plural(needed, 'trigger')}"
+        waiters = f"; {plural(count, 'task')} wait{'s' * (count == 1)} for it" if count else ""
         name = "END, event" if event == graph.end else "event"
         yield facts.in_graph(
             "all_events", event, "num_triggers", note=f"{name} {event} {text}{waiters}"
@@ -407,7 +419,7 @@ def _outside_ranges(facts: RankFacts) -> Iterator[Finding]:
                 severity=Severity.ERROR,
                 message=(
                     f"event {position} has the range {low}..{high}, "
-                    f"and there are {_plural(len(tasks), 'task')}"
+                    f"and there are {plural(len(tasks), 'task')}"
                     if high > len(tasks)
                     else f"event {position} has the range {low}..{high}: it ends before it starts"
                 ),
@@ -439,7 +451,7 @@ def _outside_ranges(facts: RankFacts) -> Iterator[Finding]:
             message=(
                 f"task {task} ({name}) waits for {whom} and is in no event's range"
                 if count == 1
-                else f"{_plural(count, 'task')} are in no event's range "
+                else f"{plural(count, 'task')} are in no event's range "
                 f"(first: task {task}, {name}, which waits for {whom})"
             ),
             location=facts.in_graph("all_tasks", task, "dependent_event"),
@@ -458,7 +470,7 @@ def _shared_ranges(facts: RankFacts) -> Iterator[Finding]:
                 rule="MG404",
                 severity=Severity.ERROR,
                 message=(
-                    f"{_plural(count, 'task')} (first: task {held.low}) "
+                    f"{plural(count, 'task')} (first: task {held.low}) "
                     f"{'is' if count == 1 else 'are'} in the ranges of two events, "
                     f"{before.event} ({before.low}..{before.high}) and "
                     f"{held.event} ({held.low}..{held.high})"
@@ -598,7 +610,7 @@ def _bad_id(facts: RankFacts, field: str, problem: str, groups: list[Group]) -> 
     first = groups[0]
     task = first.first or 1
     event_id = first.dependent if field == "dependent_event" else first.trigger
-    more = f" ({_plural(count - 1, 'more task')} like it)" if count > 1 else ""
+    more = f" ({plural(count - 1, 'more task')} like it)" if count > 1 else ""
     return Finding(
         rule="MG405",
         severity=Severity.WARNING if problem.startswith("carries") else Severity.ERROR,
@@ -661,7 +673,7 @@ def _bad_anywhere(facts: RankFacts, event_id: int) -> str:
     if tag not in (0, NVSHMEM_TAG):
         return f"has the tag 0x{tag:x}, which is none (0x{NVSHMEM_TAG:x} is NVSHMEM's)"
     if position >= facts.events.count:
-        return f"has position {position}, and there are {_plural(facts.events.count, 'event')}"
+        return f"has position {position}, and there are {plural(facts.events.count, 'event')}"
     return ""
 
 
@@ -701,7 +713,7 @@ def _frame_tasks(facts: RankFacts) -> Iterator[Finding]:
     if len(tasks) < 2:
         yield _misframed(
             facts,
-            f"the graph has {_plural(len(tasks), 'task')}: tasks 0 and 1 are built in",
+            f"the graph has {plural(len(tasks), 'task')}: tasks 0 and 1 are built in",
             "all_tasks",
         )
     for number, (code, name) in enumerate(((0, "TERMINATE"), (10, "BEGIN"))):
@@ -739,7 +751,7 @@ _EVENT_TYPES = {
 def _frame_events(facts: RankFacts) -> Iterator[Finding]:
     events, tasks = facts.graph.events, facts.graph.tasks
     if len(events) < 3:
-        message = f"the graph has {_plural(len(events), 'event')}: three are built in"
+        message = f"the graph has {plural(len(events), 'event')}: three are built in"
         yield _misframed(facts, message, "all_events")
         return
     last = len(events) - 1
@@ -797,7 +809,7 @@ def _stray_first_tasks(facts: RankFacts) -> Iterator[Finding]:
     for entry, task in enumerate(facts.graph.first_tasks):
         if not 2 <= task < count:
             message = (
-                f"first_tasks names task {task}, and there are {_plural(count, 'task')}"
+                f"first_tasks names task {task}, and there are {plural(count, 'task')}"
                 if task >= count
                 else f"first_tasks names task {task}, which the runtime starts itself"
             )

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from mirage_gate.artifacts.cuda import SENTINEL
 from mirage_gate.facts.regions import BITS
+from mirage_gate.facts.wiring import tasks_in
 from mirage_gate.findings import Finding, Location, Severity
-from mirage_gate.rules._words import groups_of, plural, slot_field, tasks
+from mirage_gate.rules._words import groups_of, in_layers, plural, slot_field, tasks
 from mirage_gate.rules.base import rule
 
 if TYPE_CHECKING:
@@ -67,9 +68,15 @@ def no_kernel(facts: RankFacts) -> Iterator[Finding]:
         )
         return
     unmatched = _unmatched(facts)
-    for (task_type, variant), groups in sorted(_kernels(facts).items()):
-        if facts.wiring.branch(task_type, variant) or (not facts.knows(task_type) and unmatched):
+    kernels = _kernels(facts)
+    unknown = sorted({task_type for task_type, _ in kernels if not facts.knows(task_type)})
+    if len(unknown) > len(unmatched) > 0:
+        yield _too_few_kernels(facts, unknown, unmatched)
+    for (task_type, variant), groups in sorted(kernels.items()):
+        if facts.wiring.branch(task_type, variant):
             continue
+        if task_type in unknown and any((n, variant) in facts.cuda.dispatch for n in unmatched):
+            continue  # one of them may be its kernel
         kind = facts.task_type(task_type).name
         variants = sorted(v for name, v in facts.cuda.dispatch if name == kind)
         has = f"it has variants {', '.join(map(str, variants[:8]))}" if variants else "it has none"
@@ -87,6 +94,27 @@ def no_kernel(facts: RankFacts) -> Iterator[Finding]:
             related=(at.saying("the dispatch table"),) if at else (),
             rank=facts.rank,
         )
+
+
+def _too_few_kernels(facts: RankFacts, unknown: list[int], unmatched: list[str]) -> Finding:
+    """Fewer branches whose type is unknown than unknown types: some type has none."""
+    groups = [group for group in facts.wiring.groups if group.task_type in unknown]
+    first = min(group.first for group in groups)
+    at = facts.cuda.dispatch_location
+    return Finding(
+        rule="MG501",
+        severity=Severity.ERROR,
+        message=(
+            f"{len(unknown)} unknown task types ({', '.join(map(str, unknown[:6]))}) have "
+            f"{plural(tasks_in(groups), 'task')}, and the dispatch table has only "
+            f"{plural(len(unmatched), 'type')} that could be theirs "
+            f"({', '.join(unmatched[:6])}): the tasks of at least one do nothing"
+        ),
+        location=facts.in_graph("all_tasks", first, "task_type"),
+        hint="name the types with --runtime-header, or emit kernel and graph again, together",
+        related=(at.saying("the dispatch table"),) if at else (),
+        rank=facts.rank,
+    )
 
 
 @rule(
@@ -268,14 +296,12 @@ def disconnected_slot(facts: RankFacts) -> Iterator[Finding]:
         optional = accesses[0].slot.optional or not facts.knows(task_type)
         kind = facts.task_type(task_type).name
         slot = f"{'input' if is_input else 'output'} {index} of {kind}"
-        layers = sorted(
-            {
-                layer
-                for access in accesses
-                if (layer := facts.layers.of_group[access.group.number]) is not None
-            }
-        )
-        where = f" in {_layers(layers)}" if layers else ""
+        layers = {
+            layer
+            for access in accesses
+            if (layer := facts.layers.of_group[access.group.number]) is not None
+        }
+        where = f" in {in_layers(layers)}" if layers else ""
         branch = facts.wiring.branch(task_type, accesses[0].group.variant)
         what = (
             "the kernel skips it: a feature is switched off"
@@ -291,11 +317,6 @@ def disconnected_slot(facts: RankFacts) -> Iterator[Finding]:
             related=(branch.location.saying("the body that names it"),) if branch else (),
             rank=facts.rank,
         )
-
-
-def _layers(layers: list[int]) -> str:
-    shown = ", ".join(map(str, layers[:6])) + (", …" if len(layers) > 6 else "")
-    return f"layer{'s' * (len(layers) != 1)} {shown}"
 
 
 @rule(

@@ -11,8 +11,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from typing import TypeVar
 
-from mirage_gate.artifacts.cuda import SENTINEL
-from mirage_gate.facts.layers import LOADED, role_of, spans
+from mirage_gate.artifacts.cuda import LOADED, SENTINEL
+from mirage_gate.facts.layers import role_of, spans
 from mirage_gate.findings import Finding, Location, Severity
 from mirage_gate.rules._words import plural
 from mirage_gate.rules.base import rule

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mirage_gate.facts.layers import layer_in, named_in, role_of, spans
+from mirage_gate.facts.layers import layer_in, named_in, role_of
 from mirage_gate.facts.siblings import ABSENT, LACKING, LAYER_INPUT, NOTHING, Content, Role
 from mirage_gate.findings import Finding, Location, Severity
-from mirage_gate.rules._words import declared, plural
+from mirage_gate.rules._words import declared, in_layers, plural
 from mirage_gate.rules.base import rule
 
 if TYPE_CHECKING:
@@ -85,10 +85,6 @@ def _majority(contents: Iterable[Content]) -> Content:
 # --- Words and places ------------------------------------------------------------------
 
 
-def _in_layers(layers: Collection[int]) -> str:
-    return f"layer{'s' * (len(layers) != 1)} {spans(sorted(layers))}"
-
-
 def _operator(facts: RankFacts, task_type: int, weight: str) -> str:
     """Name an operator by its type and, within the layers, by what only it reads or fills."""
     name = facts.task_type(task_type).name
@@ -148,7 +144,11 @@ def _carried(operator: Operator, index: int) -> list[str]:
 
 
 class _Lack(msgspec.Struct):
-    """What one layer lacks in one place. ``tensors`` are what its siblings have there."""
+    """What one layer lacks in one place. ``tensors`` are what its siblings have there.
+
+    Where ``surplus`` it is the other way round: the layer has an operator too many, and
+    ``tensors`` names it.
+    """
 
     order: int
     operator: str
@@ -158,6 +158,7 @@ class _Lack(msgspec.Struct):
     at: Location
     siblings: dict[int, Operator]
     index: int
+    surplus: bool = False
 
 
 @rule(
@@ -201,20 +202,24 @@ def layer_outlier(facts: RankFacts) -> Iterator[Finding]:
         critical = [name for lack in found if lack.critical for name in lack.tensors]
         siblings = sorted(set().union(*(lack.siblings for lack in found)) - set(layers))
         heavy = bool(critical) and len(layers) <= len(siblings)
-        subject = _listed(critical or (name for lack in found for name in lack.tensors))
-        without = f" runs without {subject}" if len(layers) == 1 else f" run without {subject}"
+        one, few = len(layers) == 1, len(siblings) == 1
+        lacking = [lack for lack in found if not lack.surplus]
+        subject = _listed(critical or [name for lack in lacking or found for name in lack.tensors])
+        if lacking:
+            have = "has" if few else "have"
+            claim = f"run{'s' * one} without {subject}, which {in_layers(siblings)} {have}"
+        else:
+            lack_it = f"{in_layers(siblings)} {'does' if few else 'do'} not"
+            claim = f"{'has' if one else 'have'} {subject}, which {lack_it}"
         tables = [_of_layer(facts, name, [*layers, *siblings]) for name in critical]
         related = [place for name in dict.fromkeys(tables) for place in declared(facts, name)]
         related += _has_it(facts, first, layers)
         yield Finding(
             rule="MG701",
             severity=Severity.ERROR if heavy else Severity.WARNING,
-            message=(
-                f"{_in_layers(layers)}{without}, which {_in_layers(siblings)} "
-                f"{'has' if len(siblings) == 1 else 'have'}: {_some(texts)}"
-            ),
+            message=f"{in_layers(layers)} {claim}: {_some(texts)}",
             location=first.at,
-            hint=f"build {_in_layers(layers)} as {_in_layers(siblings[:1])} is built",
+            hint=f"build {in_layers(layers)} as {in_layers(siblings[:1])} is built",
             related=tuple(related),
             tensor=tables[0] if tables else "",
             rank=facts.rank,
@@ -238,7 +243,7 @@ def _texts(lacks: Iterable[_Lack]) -> Iterator[str]:
 def _has_it(facts: RankFacts, lack: _Lack, without: Collection[int]) -> Iterator[Location]:
     sibling = next((n for n in lack.siblings if n not in without), None)
     if sibling is not None:
-        note = f"layer {sibling} has it here"
+        note = f"layer {sibling} {'begins' if lack.surplus else 'has it'} here"
         operator = lack.siblings[sibling]
         if lack.index < 0:
             yield facts.in_graph("all_tasks", operator.first, "task_type", note=note)
@@ -381,11 +386,12 @@ def _lacking_operators(facts: RankFacts) -> Iterator[tuple[int, _Lack]]:
                     order=1 << 30,
                     operator=_operator(facts, task_type, weight),
                     state="one too many",
-                    tensors=("the order of operators",),
+                    tensors=(_operator(facts, task_type, weight),),
                     critical=False,
                     at=facts.in_graph("all_tasks", operator.first, "task_type"),
                     siblings={n: siblings.layers[n][0] for n in members if n not in operators},
                     index=-1,
+                    surplus=True,
                 ),
             )
 
@@ -539,9 +545,9 @@ def _operand_finding(
         rule="MG702",
         severity=Severity.WARNING,
         message=(
-            f"in {_in_layers(layers)}, input {index} of "
+            f"in {in_layers(layers)}, input {index} of "
             f"{_operator(facts, column.task_type, column.key[1])} carries {what}; in "
-            f"{_in_layers(siblings)} it carries {usually}"
+            f"{in_layers(siblings)} it carries {usually}"
         ),
         location=_slot(facts, operator, index, odd),
         hint=f"pass what layer {near} passes",
@@ -590,7 +596,7 @@ def _sources_otherwise(facts: RankFacts) -> Iterator[Finding]:
                 severity=Severity.WARNING,
                 message=(
                     f"in layer {layer}, {role} is filled with {', '.join(orders[layer])}; "
-                    f"in {_in_layers(rest)} with {', '.join(usual)}"
+                    f"in {in_layers(rest)} with {', '.join(usual)}"
                 ),
                 location=copies[at].location,
                 hint=f"fill it as layer {sibling}'s is filled",
@@ -722,7 +728,7 @@ def _crossed_in(
             if not certain:
                 rest = "and the layer has no such tensor of its own"
             elif by:
-                rest = f"and {own} is read in {_in_layers(by)}"
+                rest = f"and {own} is read in {in_layers(by)}"
             else:
                 rest = f"and nobody reads {own}"
             yield Finding(
@@ -761,6 +767,7 @@ _Promise = tuple[frozenset[int] | None, Callable[[int], bool], str, tuple[str, .
         Only with `--model-config`. A graph of fewer layers on purpose is a finding, and
         `--ignore MG704` or a waiver says so. What the configuration does not say is not
         checked: the key for rotary embedding, for norms of queries and keys, for experts.
+        In a layer with a task type that is in no table, attention is not missed.
     """,
 )
 def layer_count(facts: RankFacts) -> Iterator[Finding]:
@@ -771,8 +778,8 @@ def layer_count(facts: RankFacts) -> Iterator[Finding]:
     if model.layers is not None and set(found) != set(range(model.layers)):
         missing = sorted(set(range(model.layers)) - set(found))
         extra = sorted(set(found) - set(range(model.layers)))
-        lacking = f", {_in_layers(missing)} missing" if missing else ""
-        more = f", {_in_layers(extra)} too many" if extra else ""
+        lacking = f", {in_layers(missing)} missing" if missing else ""
+        more = f", {in_layers(extra)} too many" if extra else ""
         last = max(found, default=-1)
         at = next(
             (d.location for d in facts.cuda.declarations if layer_in(d.name) == last),
@@ -795,10 +802,16 @@ def layer_count(facts: RankFacts) -> Iterator[Finding]:
         for layer, operators in found.items()
     }
     read = {layer: _read_in(facts, operators) for layer, operators in found.items()}
+    # An operator of an unknown type may be an attention.
+    unclear = {
+        layer
+        for layer, operators in found.items()
+        if not all(facts.knows(operator.task_type) for operator in operators)
+    }
     promises: tuple[_Promise, ...] = (
         (
             model.attention,
-            lambda layer: attention[layer] is not None,
+            lambda layer: attention[layer] is not None or layer in unclear,
             "attention",
             ("layer_types", "num_hidden_layers"),
         ),
@@ -829,9 +842,9 @@ def layer_count(facts: RankFacts) -> Iterator[Finding]:
         yield Finding(
             rule="MG704",
             severity=Severity.ERROR,
-            message=f"the model has {what} in {_in_layers(without)}, and the graph has not",
+            message=f"the model has {what} in {in_layers(without)}, and the graph has not",
             location=facts.in_graph("all_tasks", operator.first, "task_type"),
-            hint=f"build {_in_layers(without)} as the configuration describes",
+            hint=f"build {in_layers(without)} as the configuration describes",
             related=(model.place(*keys),),
             rank=facts.rank,
         )
@@ -924,7 +937,7 @@ def grid_outlier(facts: RankFacts) -> Iterator[Finding]:
                 rule="MG705",
                 severity=Severity.WARNING,
                 message=(
-                    f"in {_in_layers(layers)}, {_operator(facts, *column.key)} has "
+                    f"in {in_layers(layers)}, {_operator(facts, *column.key)} has "
                     f"{plural(count, 'task')}; in {plural(same, 'sibling layer')} it has {usual}"
                 ),
                 location=facts.in_graph("all_tasks", first, "task_type"),

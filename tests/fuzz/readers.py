@@ -95,7 +95,9 @@ def _graph(data: bytes) -> None:
 
 
 def _plain(data: bytes) -> Any:
-    return json.loads(data.decode("utf-8").removeprefix("\ufeff"), parse_constant=_refuse)
+    text = data.decode("utf-8").removeprefix("\ufeff")
+    # Python reads no integer of more than 4,300 digits; one of 41 is too large as well.
+    return json.loads(text, parse_int=lambda digits: int(digits[:41]), parse_constant=_refuse)
 
 
 def _refuse(text: str) -> None:

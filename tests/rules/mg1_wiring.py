@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from mirage_gate.facts import Options
 from mirage_gate.facts.critical import Critical
+from mirage_gate.facts.task_types import built_in, slots
 from mirage_gate.findings import Severity
 from tests.emitter import LITERAL, Pair, deepseek_v3, qwen3, qwen3_ampere
 from tests.rules import Path, fires, silent, with_text
@@ -28,6 +31,22 @@ def a_table_under_another_name() -> Pair:
 )
 def a_table_that_the_user_names() -> Pair:
     return qwen3(2).with_extra_host("freqs").emit()
+
+
+def _with_slots(code: int, inputs: str) -> Options:
+    kind = built_in()[code]
+    types = built_in() | {code: msgspec.structs.replace(kind, inputs=slots(inputs))}
+    return Options(task_types=types)
+
+
+@fires(
+    "MG101",
+    cuda='all_tensors["cos_position_embedding"]',
+    says=("cos_position_embedding", "input_refs=8"),
+    options=_with_slots(ATTENTION, "r rw@ rw@ r? r? - r?"),
+)
+def a_table_in_a_slot_that_nobody_touches() -> Pair:
+    return qwen3(2).emit()
 
 
 @silent("MG101")
@@ -122,6 +141,13 @@ def a_declaration_is_gone() -> Pair:
     return pair
 
 
+@fires("MG106", graph=("all_tasks", 2, "inputs", 1, "base_ptr"), says=("not of one build",))
+def most_declarations_are_of_another_build() -> Pair:
+    pair = qwen3(4).emit()
+    pair.declarations = pair.declarations[:6]
+    return pair
+
+
 @silent("MG106")
 def every_name_is_declared() -> Pair:
     return qwen3(2).without_rope(layer=1).emit()
@@ -202,11 +228,21 @@ def tables_under_a_name_that_nobody_knows() -> Pair:
 
 @fires(
     "MG110",
+    Severity.ERROR,
+    says=("lm_haed", "not declared (there is lm_head)"),
+    options=Options(critical=Critical.of(("lm_haed",))),
+)
+def the_only_critical_name_is_mistyped() -> Pair:
+    return qwen3(1).emit()
+
+
+@fires(
+    "MG110",
     Severity.WARNING,
     says=("foo", "not declared"),
-    options=Options(critical=Critical.of(("foo",))),
+    options=Options(critical=Critical.of(("foo", "lm_head"))),
 )
-def a_critical_name_that_is_mistyped() -> Pair:
+def one_of_several_names_that_models_use_is_not_this_models() -> Pair:
     return qwen3(1).emit()
 
 

@@ -39,6 +39,21 @@ def a_kernel_file_without_its_second_half() -> Pair:
     return with_text(pair, text[: text.index("void _execute_task")])
 
 
+@fires("MG501", graph=_task(296, "task_type"), says=("2 unknown task types", "only 1 type"))
+def two_unknown_types_and_one_branch_that_may_be_theirs() -> Pair:
+    pair = deepseek_v3(2).emit()
+    pair.tasks(296)[-1]["task_type"] = 297
+    return pair
+
+
+@fires("MG501", graph=_task(296, "variant_id"))
+def a_variant_that_no_unknown_branch_has() -> Pair:
+    pair = deepseek_v3(1).emit()
+    for task in pair.tasks(296):
+        task["variant_id"] = 5
+    return pair
+
+
 @silent("MG501")
 def a_type_that_no_table_knows_and_a_branch_that_may_be_its_own() -> Pair:
     return deepseek_v3(1).emit()

@@ -159,6 +159,20 @@ def one_layer_lacks_an_operator() -> Pair:
     return without(qwen3(5).emit(), 2, SILU)
 
 
+@fires(
+    "MG701",
+    Severity.WARNING,
+    graph=lambda pair: (*first_slot(pair, "layer_2_down_proj", 0)[:2], "task_type"),
+    says=("layer 2 has TASK_SILU_MUL", "which layers 0-1, 3-4 do not", "one too many"),
+)
+def one_layer_has_an_operator_too_many() -> Pair:
+    pair = qwen3(5).emit()
+    first, *rest = carrying(pair, "layer_2_down_proj")
+    assert rest
+    first["task_type"] = SILU
+    return pair
+
+
 def with_tables_of_its_own(pair: Pair) -> Pair:
     """Each layer has its own copy of the tables, as some builders attach them."""
     tables = ("cos_position_embedding", "sin_position_embedding")
