@@ -105,15 +105,21 @@ def outputs_in(values: Sequence[str]) -> tuple[tuple[str, str], ...]:
 def selection_from(settings: Config, select: str | None, ignore: str | None) -> Selection:
     """Give the rules that are on, and how loud: the command line's word, else the file's."""
     from mirage_gate.engine import Selection
+    from mirage_gate.rules import all_rules
 
     severities, off = _common.severities_from(settings)
     selected = (settings.select or ()) if select is None else _common.words(select)
     ignored = (settings.ignore or ()) if ignore is None else _common.words(ignore)
-    return Selection(
+    selection = Selection(
         select=_common.rules_in(selected),
         ignore=(*_common.rules_in(ignored), *off),
         severities=severities,
     )
+    asked_for_input = any(word.startswith("MG9") for word in selection.select)
+    left = any(selection.wants(rule.id) for rule in all_rules() if rule.family != "MG9")
+    if not left and not asked_for_input:
+        raise click.UsageError("every rule that is selected is ignored as well: nothing is left")
+    return selection
 
 
 def memory_from(
