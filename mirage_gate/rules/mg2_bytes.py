@@ -17,7 +17,7 @@ from mirage_gate.rules._words import declared, groups_of, plural, size, slot_fie
 from mirage_gate.rules.base import rule
 
 if TYPE_CHECKING:
-    from mirage_gate.artifacts.cuda import Copy, Declaration
+    from mirage_gate.artifacts.cuda import Declaration
     from mirage_gate.facts import RankFacts
     from mirage_gate.facts.wiring import Access, Group
 
@@ -624,75 +624,3 @@ def _taken(dims: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:
 
 def _steps(tensor: Tensor) -> str:
     return f"({', '.join(map(str, tensor.strides))})"
-
-
-@rule(
-    "MG210",
-    "shuffle-source",
-    Severity.ERROR,
-    "A shuffled tensor is filled from another layer's sources, or from others than its siblings.",
-    why="""
-        The parts of a shuffled tensor are named only in the copies that fill it. A copy of
-        layer 2's gate into layer 7's weight, or of V to where K belongs, leaves every set of
-        names complete and every byte filled. An error where a source names another layer; a
-        warning where the order of the parts differs from that of most other layers.
-    """,
-    example="`layer_7_gatedup_proj` takes its first rows from `layer_2_gate_proj`.",
-    fix="Pass the layer's own tensors to `shuffle_tensors`, in the order its siblings have.",
-    limits="""
-        In the dialect of literal pointers the sources have no names. A layer with other parts
-        by design can be waived.
-    """,
-)
-def shuffle_source(facts: RankFacts) -> Iterator[Finding]:
-    siblings: dict[str, list[Declaration]] = defaultdict(list)
-    for name, declaration in facts.declared.items():
-        layer = layer_in(name)
-        if not declaration.copies or layer is None:
-            continue
-        crossed = [c for c in declaration.copies if layer_in(c.source) not in (None, layer)]
-        if crossed:
-            sources = ", ".join(copy.source for copy in crossed)
-            text = f"{name} is filled from {sources}: another layer's"
-            yield _wrong_source(facts, declaration, crossed[0], Severity.ERROR, text)
-        else:
-            siblings[role_of(name)].append(declaration)
-    for alike in siblings.values():
-        parts = {declaration.name: _parts(declaration) for declaration in alike}
-        (usual, count), *_ = Counter(parts.values()).most_common(1)
-        if count < 2 or 2 * count <= len(parts):
-            continue
-        for declaration in alike:
-            own = parts[declaration.name]
-            if own == usual:
-                continue
-            differs = next(
-                (i for i, (a, b) in enumerate(zip(own, usual, strict=False)) if a != b), 0
-            )
-            copies = sorted(declaration.copies, key=lambda copy: copy.offset)
-            text = (
-                f"{declaration.name} is filled from {', '.join(own)}, "
-                f"and in {plural(count, 'other layer')} from {', '.join(usual)}"
-            )
-            yield _wrong_source(facts, declaration, copies[differs], Severity.WARNING, text)
-
-
-def _parts(declaration: Declaration) -> tuple[str, ...]:
-    """Give the roles of a shuffled tensor's sources, in the order in which they lie in it."""
-    copies = sorted(declaration.copies, key=lambda copy: copy.offset)
-    return tuple(role_of(copy.source) for copy in copies)
-
-
-def _wrong_source(
-    facts: RankFacts, declaration: Declaration, copy: Copy, severity: Severity, text: str
-) -> Finding:
-    return Finding(
-        rule="MG210",
-        severity=severity,
-        message=text,
-        location=copy.location,
-        hint=f"pass the layer's own tensors to the shuffle that makes {declaration.name}",
-        related=(declaration.location.saying(f"{declaration.name} is declared here"),),
-        tensor=declaration.name,
-        rank=facts.rank,
-    )

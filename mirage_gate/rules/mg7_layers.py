@@ -661,7 +661,9 @@ def _crossed_copies(facts: RankFacts) -> Iterator[Finding]:
             shift = 0
         for layer, declaration, copy, source in found:
             own = named_in(role_of(copy.source), layer + shift)
-            if source != layer + shift and own in sources:
+            # The own source is there, or the other parts are the layer's: no sharing by design.
+            beside = {layer_in(other.source) for other in declaration.copies}
+            if source != layer + shift and (own in sources or layer + shift in beside):
                 yield Finding(
                     rule="MG703",
                     severity=Severity.ERROR,

@@ -159,7 +159,7 @@ def norms_exchanged_within_a_layer(subject: Subject, rng: random.Random) -> Iter
             yield draft.mutant()
 
 
-@defect("MG210")
+@defect("MG703")
 def copies_of_two_layers_exchanged(subject: Subject, rng: random.Random) -> Iterator[Mutant]:
     """A shuffled weight of layer i is filled from layer j's, and the other way round."""
     sources = [copy_[4] for copy_ in _copies(subject) if layer_of(copy_[4]) is not None]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from mirage_gate.findings import Severity
@@ -286,28 +285,3 @@ def rows_of_one_element_whose_stride_says_nothing() -> Pair:
     pair = qwen3(1).emit()
     _operator(pair, NORM, "inputs", 0, "embed_out")[0]["strides"][0] = 8
     return pair
-
-
-@fires("MG210", Severity.ERROR, cuda="layer_2_gatedup_proj + 0)", says=("layer_0_gate_proj",))
-def a_layer_filled_from_another() -> Pair:
-    pair = qwen3(3).emit()
-    copies = pair.declaration("layer_2_gatedup_proj").copies
-    copies[0] = replace(copies[0], name="layer_0_gate_proj")
-    return pair
-
-
-@fires("MG210", Severity.WARNING, cuda="layer_1_qkv_proj + 16384)", says=("layer_N_v_proj",))
-def k_and_v_that_changed_places() -> Pair:
-    pair = qwen3(3).emit()
-    q, k, v = pair.declaration("layer_1_qkv_proj").copies
-    pair.declaration("layer_1_qkv_proj").copies = [
-        q,
-        replace(k, name="layer_1_v_proj"),
-        replace(v, name="layer_1_k_proj"),
-    ]
-    return pair
-
-
-@silent("MG210")
-def layers_that_are_filled_from_their_own() -> Pair:
-    return qwen3(4).emit()

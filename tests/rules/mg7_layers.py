@@ -398,3 +398,28 @@ def three_layers_are_too_few_to_tell() -> Pair:
 @silent("MG705")
 def dense_and_mixture_layers_have_other_grids() -> Pair:
     return deepseek_v3(5).emit()
+
+
+@fires("MG703", Severity.ERROR, cuda="layer_2_gatedup_proj + 0)", says=("layer_0_gate_proj",))
+def a_layer_filled_from_another() -> Pair:
+    pair = qwen3(3).emit()
+    copies = pair.declaration("layer_2_gatedup_proj").copies
+    copies[0] = replace(copies[0], name="layer_0_gate_proj")
+    return pair
+
+
+@fires("MG702", Severity.WARNING, cuda="layer_1_qkv_proj + 16384)", says=("layer_N_v_proj",))
+def k_and_v_that_changed_places() -> Pair:
+    pair = qwen3(3).emit()
+    q, k, v = pair.declaration("layer_1_qkv_proj").copies
+    pair.declaration("layer_1_qkv_proj").copies = [
+        q,
+        replace(k, name="layer_1_v_proj"),
+        replace(v, name="layer_1_k_proj"),
+    ]
+    return pair
+
+
+@silent("MG703")
+def layers_that_are_filled_from_their_own() -> Pair:
+    return qwen3(4).emit()
