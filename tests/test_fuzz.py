@@ -90,6 +90,25 @@ def test_the_cuda_reader_comes_to_an_end(piece: bytes) -> None:
     READERS["cuda"][1](piece * (1_000_000 // len(piece)))
 
 
+_LOOP = b'for i in x:\n    m.attach_input(w, name=f"l_{i}_q")\n'
+_HELPER = b"def f(x):\n    m.attach_input(w, name=x)\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"x = [" + b'"a",' * 4000 + b"]\n" + _LOOP * 4000,
+        _LOOP * 8000 + b'x = "a"\n' * 8000,
+        _HELPER * 4000 + b'f("a")\n' * 4000,
+        b"x.a = x.a + x.a\n" * 4000 + b"m.attach_input(w, name=x.a)\n" * 4000,
+    ],
+    ids=["loops over a long list", "many values", "many helpers of one name", "attributes"],
+)
+def test_the_builder_reader_comes_to_an_end(text: bytes) -> None:
+    """Names times values, and helpers times callers, would be at it for minutes."""
+    READERS["builder"][1](text)
+
+
 def test_tiles_that_have_nothing_in_common_are_given_up_on() -> None:
     """They took minutes and gigabytes once: as many cells as the tiles' cuts multiply to."""
     pair = qwen3(1).sized(silu_tiles=300, gateup_tiles=600, intermediate=2400).emit()

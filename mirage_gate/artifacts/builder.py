@@ -35,7 +35,8 @@ _MOST_ALTERNATIVES = 64
 _MOST_CALLS = 4_000
 _DEEPEST = 24
 _LONGEST_CHAIN = 5
-_MOST_STEPS = 20_000
+_MOST_STEPS = 50_000
+"""Callers gone through and elements of loops looked at; what would take more stays unknown."""
 
 
 class BuilderError(Exception):
@@ -196,6 +197,8 @@ class _Reader:
         self._scopes: list[_Scope] = []
         self._steps_left = _MOST_STEPS
         self._attributes: dict[str, list[tuple[_Scope, ast.expr]]] = {}
+        # (name, id of the scope, depth): a name with many uses has its many bindings read once.
+        self._known: dict[tuple[str, int, int], list[Template]] = {}
         self._collect(tree)
         self._callers: dict[str, list[tuple[_Scope, ast.Call]]] = {}
         for scope in self._scopes:
@@ -241,8 +244,7 @@ class _Reader:
         if not wanted:
             yield naming
             return
-        self._steps_left -= 1
-        if not scope.function or self._steps_left < 0:
+        if not scope.function:
             return
         callers = self._callers.get(scope.function.name, []) if left else []
         if not callers:
@@ -254,6 +256,8 @@ class _Reader:
             for values in product(*defaults.values()):
                 yield _filled(naming, dict(zip(defaults, values, strict=True)))
         for caller, call in callers:
+            if not self._step():
+                return
             given = {name: self._argument(name, scope, call, caller) for name in sorted(wanted)}
             for values in product(*given.values()):
                 filled = _filled(naming, dict(zip(given, values, strict=True)))
@@ -352,12 +356,15 @@ class _Reader:
             plain = node.format_spec is None and node.conversion in (-1, ord("s"))
             return texts if plain or texts == _NUMBERS else _UNKNOWN
         if isinstance(node, ast.Name):
-            return self._variable(node.id, scope, depth)
+            key = (node.id, id(scope), depth)
+            if key not in self._known:
+                self._known[key] = self._variable(node.id, scope, depth)
+            return self._known[key]
         if isinstance(node, ast.Attribute):
-            values = self._attributes.get(node.attr, [])
-            return self._any_of(
-                [self._texts(value, where, depth + 4) for where, value in values[:8]]
-            )
+            key = (node.attr, 0, depth)
+            if key not in self._known:
+                self._known[key] = self._attribute(node.attr, depth)
+            return self._known[key]
         if isinstance(node, ast.BinOp):
             return self._operation(node, scope, depth)
         if isinstance(node, ast.IfExp):
@@ -375,6 +382,10 @@ class _Reader:
     def _any_of(self, choices: Sequence[list[Template]]) -> list[Template]:
         found = list(dict.fromkeys(text for texts in choices for text in texts))
         return found if 0 < len(found) <= _MOST_ALTERNATIVES else _UNKNOWN
+
+    def _attribute(self, name: str, depth: int) -> list[Template]:
+        values = self._attributes.get(name, [])
+        return self._any_of([self._texts(value, where, depth + 4) for where, value in values[:8]])
 
     def _variable(self, name: str, scope: _Scope, depth: int) -> list[Template]:
         where: _Scope | None = scope
@@ -397,12 +408,21 @@ class _Reader:
         return self._any_of([before, after])
 
     def _bound(self, binding: _Binding, scope: _Scope, depth: int) -> list[Template]:
+        if not self._step():
+            return _UNKNOWN
         items: Iterable[_Item] | None = [_Item(scope, binding.source)]
         if binding.loops:
             items = self._items(binding.source, scope, depth)
-        if items is None:
-            return _UNKNOWN
-        return self._any_of([self._item(item, binding.path, depth) for item in items])
+        texts: list[list[Template]] = []
+        for item in items or ():
+            if not self._step():
+                return _UNKNOWN
+            texts.append(self._item(item, binding.path, depth))
+        return self._any_of(texts)
+
+    def _step(self) -> bool:
+        self._steps_left -= 1
+        return self._steps_left >= 0
 
     def _item(self, item: _Item, path: Sequence[int], depth: int) -> list[Template]:
         for index in path:
