@@ -262,8 +262,13 @@ def damaged(kind: str, rng: random.Random) -> bytes:
         return b"".join(rng.choice(pieces) for _ in range(rng.randrange(1, 200)))
     data = rng.choice(seeds(kind))
     for _ in range(rng.choice([1, 1, 1, 2, 3, 8])):
-        data = rng.choice(_CHANGES)(data, rng, pieces)
+        data = changed(kind, data, rng)
     return data
+
+
+def changed(kind: str, data: bytes, rng: random.Random) -> bytes:
+    """An input with one thing done to it."""
+    return rng.choice(_CHANGES)(data, rng, pieces_of(kind))
 
 
 def _at(data: bytes, rng: random.Random) -> int:

@@ -1,0 +1,44 @@
+"""Fuzz a reader, led by the lines it reaches: `python -m tests.fuzz.guided READER [OPTIONS]`.
+
+The options are libFuzzer's, such as `-max_total_time=3600`. Needs atheris, which is not among
+the tools of development: it has no build for every Python.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from pathlib import Path
+
+import atheris
+
+with atheris.instrument_imports(include=["mirage_gate"]):
+    from .readers import READERS
+
+from .inputs import changed, damaged, seeds
+
+
+def main() -> None:
+    name, *options = sys.argv[1:]
+    kind, read = READERS[name]
+    if not any(not option.startswith("-") for option in options):
+        corpus = Path("fuzz-corpus", name)
+        corpus.mkdir(parents=True, exist_ok=True)
+        rng = random.Random(0)  # noqa: S311 - to be repeated
+        for number, data in enumerate([*seeds(kind), *(damaged(kind, rng) for _ in range(50))]):
+            (corpus / f"seed-{number}").write_bytes(data)
+        options.append(os.fspath(corpus))
+
+    def mutate(data: bytes, most: int, seed: int) -> bytes:
+        chance = random.Random(seed)  # noqa: S311 - to be repeated
+        if chance.random() < 0.4:
+            return bytes(atheris.Mutate(data, most))
+        return changed(kind, data, chance)[:most]
+
+    atheris.Setup([sys.argv[0], *options], read, custom_mutator=mutate)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()
