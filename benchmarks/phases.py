@@ -43,7 +43,7 @@ def audit(folder: str) -> None:
     with step("import"):
         import_module("mirage_gate.cli")
         from mirage_gate.artifacts import cuda as cuda_files
-        from mirage_gate.artifacts import files, graph, pairs
+        from mirage_gate.artifacts import files, graph, loader, pairs
         from mirage_gate.artifacts.graph_text import GraphText
         from mirage_gate.facts import Options, RankFacts
         from mirage_gate.findings import in_order
@@ -58,7 +58,7 @@ def audit(folder: str) -> None:
         cuda = cuda_files.parse(pair.cuda, files.read(pair.cuda))
     with step("read the graph and decode it"):
         text = GraphText.open(pair.graph)
-        decoded = graph.load(text)
+        decoded = loader.load(text)
     if isinstance(decoded, graph.Refusal):
         raise SystemExit(f"{pair.graph}: the schema refuses it")
     facts = RankFacts(pair.rank, cuda, decoded, pair.graph, Options())

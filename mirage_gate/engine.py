@@ -16,7 +16,7 @@ from pathlib import PurePath
 import msgspec
 
 from mirage_gate.artifacts import cuda as cuda_files
-from mirage_gate.artifacts import files, graph
+from mirage_gate.artifacts import files, graph, loader
 from mirage_gate.artifacts.graph_text import GraphText
 from mirage_gate.artifacts.pairs import Pair
 from mirage_gate.facts import Options, RankFacts
@@ -267,7 +267,7 @@ def _no_partner(pair: Pair) -> tuple[str, list[Finding]]:
     return message, [finding]
 
 
-@graph.without_collector
+@loader.without_collector
 def _audit_halves(rank: int, cuda_half: _Half, graph_half: _Half, job: Job) -> Outcome:
     try:
         cuda = _read_cuda(rank, cuda_half)
@@ -386,13 +386,13 @@ def _read_graph(
     rank: int, cuda: cuda_files.CudaSource, text: GraphText, options: Options
 ) -> RankFacts:
     try:
-        loaded = graph.load(text)
+        loaded = loader.load(text)
         if isinstance(loaded, graph.Refusal):
             findings = list(_schema_findings(rank, text, loaded))
             count = len(loaded.errors)
             errors = f"{'at least ' * bool(loaded.more)}{count} error{'s' * (count != 1)}"
             raise _Stop(f"{PurePath(text.path).name} breaks the schema ({errors})", findings)
-        absent = graph.absent(loaded, text, cuda.loader_fields)
+        absent = loader.absent(loaded, text, cuda.loader_fields)
     except files.Unreadable as error:
         raise _unreadable(rank, text.path, str(error), error.location) from error
     except graph.Malformed as error:

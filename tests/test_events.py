@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirage_gate.artifacts.cuda import CudaSource, Declaration
-from mirage_gate.artifacts.graph import METADATA_FIELDS, NO_EVENT, Event, Graph, Task, Tensor, load
+from mirage_gate.artifacts.graph import METADATA_FIELDS, NO_EVENT, Event, Graph, Task, Tensor
+from mirage_gate.artifacts.loader import load
 from mirage_gate.facts import Options, RankFacts
 from mirage_gate.facts.events import INVALID, NOTHING, NVSHMEM_TAG, Before, EventGraph
 from mirage_gate.facts.task_types import TaskType, built_in

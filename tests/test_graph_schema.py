@@ -21,10 +21,11 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from mirage_gate.artifacts import graph, schema
+from mirage_gate.artifacts import schema
 from mirage_gate.artifacts.files import Unreadable
-from mirage_gate.artifacts.graph import Graph, Malformed, Refusal
+from mirage_gate.artifacts.graph import ABSENT, METADATA_FIELDS, Graph, Malformed, Refusal
 from mirage_gate.artifacts.graph_text import GraphText
+from mirage_gate.artifacts.loader import load
 from mirage_gate.artifacts.positions import pointer_text
 from mirage_gate.schema_files import text as schema_text
 from tests.emitter import qwen3
@@ -128,7 +129,7 @@ def test_both_accept_the_same_and_refuse_the_same(document: Any, layout: dict[st
     text = json.dumps(document, **layout)
     expected = listed(document)
     with GraphText.of("task_graph_0.json", text.encode()) as source:
-        loaded = graph.load(source)
+        loaded = load(source)
         if isinstance(loaded, Graph):
             assert not expected
             check_exact(loaded, document)
@@ -149,8 +150,8 @@ def check_exact(loaded: Graph, document: Any) -> None:
     for task, raw in zip(loaded.tasks, document["all_tasks"], strict=True):
         for name in ("task_type", "variant_id", "trigger_event", "dependent_event"):
             assert exactly(getattr(task, name), raw[name])
-        for name, value in zip(graph.METADATA_FIELDS, task.metadata, strict=True):
-            assert exactly(value, raw.get(name, graph.ABSENT))
+        for name, value in zip(METADATA_FIELDS, task.metadata, strict=True):
+            assert exactly(value, raw.get(name, ABSENT))
         for side in ("inputs", "outputs"):
             numbers = getattr(task, side)
             assert len(numbers) == len(raw[side] or ())
@@ -185,7 +186,7 @@ def check_order(refusal: Refusal) -> None:
 @pytest.mark.parametrize("number", ["1.0", "1e0", "10e-1", "-0", "-0.0", "0e5", "1E+2", "100E-2"])
 def test_a_whole_number_is_an_integer_however_it_is_written(number: str) -> None:
     document = small_text().replace('"variant_id": 0', f'"variant_id": {number}', 1)
-    loaded = graph.load(document.encode())
+    loaded = load(document.encode())
     assert isinstance(loaded, Graph)
     assert exactly(loaded.tasks[0].variant_id, int(float(number)))
 
@@ -193,26 +194,26 @@ def test_a_whole_number_is_an_integer_however_it_is_written(number: str) -> None
 def test_what_stands_in_fields_nobody_knows_does_not_matter() -> None:
     document = json.loads(small_text())
     document["all_tasks"][1] |= {"variant_id": 1.0, "note": [1e999, 0.5, 10**400, "\ud83d\ude00"]}
-    assert isinstance(graph.load(json.dumps(document).replace("Infinity", "1e999").encode()), Graph)
+    assert isinstance(load(json.dumps(document).replace("Infinity", "1e999").encode()), Graph)
 
 
 def test_of_a_repeated_key_the_last_one_counts() -> None:
     text = small_text()
     key = '"variant_id": 0'
-    assert isinstance(graph.load(text.replace(key, f'"variant_id": [], {key}', 1).encode()), Graph)
-    refusal = graph.load(text.replace(key, f'{key}, "variant_id": []', 1).encode())
+    assert isinstance(load(text.replace(key, f'"variant_id": [], {key}', 1).encode()), Graph)
+    refusal = load(text.replace(key, f'{key}, "variant_id": []', 1).encode())
     assert isinstance(refusal, Refusal)
     assert refusal.errors[0].pointer == ("all_tasks", 0, "variant_id")
     for repeated in ('"all_tasks": [],', '"all_tasks": 5,', '"\\u0061ll_tasks": [],'):
-        loaded = graph.load(text.replace('"all_tasks":', f'{repeated} "all_tasks":', 1).encode())
+        loaded = load(text.replace('"all_tasks":', f'{repeated} "all_tasks":', 1).encode())
         assert isinstance(loaded, Graph)
         assert len(loaded.tasks) == 7
     at_the_end = text.rstrip("}\n") + ', "all_tasks": []}'
-    loaded = graph.load(at_the_end.encode())
+    loaded = load(at_the_end.encode())
     assert isinstance(loaded, Graph)
     assert len(loaded.tasks) == 0
     escaped = text.rstrip("}\n") + ', "\\u0061ll_tasks": []}'
-    loaded = graph.load(escaped.encode())
+    loaded = load(escaped.encode())
     assert isinstance(loaded, Graph)
     assert len(loaded.tasks) == 0
 
@@ -220,10 +221,10 @@ def test_of_a_repeated_key_the_last_one_counts() -> None:
 def test_all_tasks_deeper_down_are_not_the_tasks() -> None:
     text = small_text()
     nested = '{\n  "extra": {' + text.strip("{}") + "},\n" + text[1:]
-    loaded = graph.load(nested.encode())
+    loaded = load(nested.encode())
     assert isinstance(loaded, Graph)
     assert len(loaded.tasks) == 7
-    alone = graph.load(('{\n  "extra": {' + text.strip("{}") + "}\n}").encode())
+    alone = load(('{\n  "extra": {' + text.strip("{}") + "}\n}").encode())
     assert isinstance(alone, Refusal)
     assert {error.keyword for error in alone.errors} == {"required"}
 
@@ -233,7 +234,7 @@ def test_all_tasks_deeper_down_are_not_the_tasks() -> None:
 
 def refused_as_malformed(data: bytes) -> Malformed:
     with pytest.raises(Malformed) as caught:
-        graph.load(data)
+        load(data)
     error = caught.value
     assert error.location.line == data.count(b"\n", 0, error.offset) + 1
     return error
@@ -311,9 +312,9 @@ def test_bytes_that_are_no_utf8_are_so_in_any_field(bad: bytes) -> None:
 
 def test_a_byte_order_mark_is_welcome_and_counts_for_no_column() -> None:
     text = small_text()
-    assert isinstance(graph.load(b"\xef\xbb\xbf" + text.encode()), Graph)
+    assert isinstance(load(b"\xef\xbb\xbf" + text.encode()), Graph)
     with GraphText.of("g", b"\xef\xbb\xbf{}") as source:
-        assert isinstance(graph.load(source), Refusal)
+        assert isinstance(load(source), Refusal)
         assert source.place([""])[""].column == 1
     refused_as_malformed(text.encode("utf-16"))
 
@@ -355,7 +356,7 @@ def test_random_damage_is_never_a_traceback_and_never_a_silent_pass(seed: int, c
     except (ValueError, ZeroDivisionError):
         refused_as_malformed(bytes(data))
         return
-    loaded = graph.load(bytes(data))
+    loaded = load(bytes(data))
     assert isinstance(loaded, Graph) == (not listed(document))
 
 
@@ -373,9 +374,9 @@ def long_document() -> Any:
 def test_pieces_and_the_whole_give_the_same_graph() -> None:
     document = long_document()
     with GraphText.of("g", json.dumps(document, indent=2, sort_keys=True).encode()) as pretty:
-        by_piece = graph.load(pretty)
+        by_piece = load(pretty)
         assert len(pretty._pieces) > 3
-    whole = graph.load(json.dumps(document).encode())
+    whole = load(json.dumps(document).encode())
     assert isinstance(by_piece, Graph)
     assert by_piece == whole
     check_exact(by_piece, document)
@@ -387,7 +388,7 @@ def test_places_in_pieces_are_those_in_the_whole() -> None:
     chance = random.Random(7)  # noqa: S311
     wanted = [*chance.sample(sorted(scanned), 400), "", "/all_tasks", "/first_tasks/0"]
     with GraphText.of("g", text.encode()) as source:
-        assert isinstance(graph.load(source), Graph)
+        assert isinstance(load(source), Graph)
         found = source.place(wanted)
         count = len(long_document()["all_tasks"])
         assert (
@@ -404,7 +405,7 @@ def test_a_file_that_changed_has_no_places(tmp_path: pathlib.Path, indent: int |
     path = tmp_path / "task_graph_0.json"
     path.write_text(json.dumps(long_document(), indent=indent, sort_keys=True))
     with GraphText.open(str(path)) as source:
-        assert isinstance(graph.load(source), Graph)
+        assert isinstance(load(source), Graph)
         assert source.place(["/all_tasks/9"])["/all_tasks/9"].path == str(path)
         with path.open("ab") as file:
             file.write(b" ")
@@ -418,7 +419,7 @@ def test_errors_are_capped_and_counted() -> None:
         task["variant_id"] = -1
     text = json.dumps(document, indent=2, sort_keys=True)
     with GraphText.of("g", text.encode()) as source:
-        refusal = graph.load(source)
+        refusal = load(source)
         assert isinstance(refusal, Refusal)
         assert len(refusal.errors) == schema.COUNTED
         assert refusal.more == len(document["all_tasks"]) - schema.COUNTED
@@ -432,7 +433,7 @@ def test_errors_are_capped_and_counted() -> None:
 def test_an_element_of_a_megabyte_is_refused_unread() -> None:
     document = json.loads(small_text())
     document["all_tasks"][2] = [[]] * 400_000
-    refusal = graph.load(json.dumps(document).encode())
+    refusal = load(json.dumps(document).encode())
     assert isinstance(refusal, Refusal)
     (error,) = refusal.errors
     assert error.pointer == ("all_tasks", 2)

@@ -16,7 +16,7 @@ import io
 import os
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO, TypeVar
 
 import msgspec
@@ -27,6 +27,7 @@ from mirage_gate.findings import Location
 _BLOCK = 1 << 18
 """Bytes read at a time: so many that a block costs nothing, so few that it stays in cache."""
 _MOST_HEAD = 1 << 24
+_MOST_TASK = 1 << 16
 _BOM = b"\xef\xbb\xbf"
 _OPEN = b'\n  "all_tasks": [\n'
 _TASK_END = b"\n    }"
@@ -42,15 +43,11 @@ class UncutError(Exception):
 
 
 class _Piece(msgspec.Struct, frozen=True, gc=False):
-    """Some tasks in a row: the bytes ``start`` to ``end``, from the task ``first`` on.
-
-    ``line`` is the number of the line that ends at ``start``.
-    """
+    """Some tasks in a row: the bytes ``start`` to ``end``, from the task ``first`` on."""
 
     first: int
     start: int
     end: int
-    line: int
 
 
 class GraphText:
@@ -63,7 +60,7 @@ class GraphText:
         self._file = file
         self._pieces: list[_Piece] = []
         self._count = 0
-        self._last_line = 0
+        self._tail = 0
         self._state = self._changes()
 
     @classmethod
@@ -88,27 +85,63 @@ class GraphText:
         self._file.seek(0)
         return self._read(-1).removeprefix(_BOM)
 
-    def tasks(self, kind: type[_Task]) -> Iterator[list[_Task]]:
-        """Give all tasks, decoded as ``kind``, in lists of some hundred.
+    def tasks(self, decode: Callable[[memoryview], list[_Task]]) -> Iterator[list[_Task]]:
+        """Give all tasks, decoded by ``decode``, in lists of some hundred.
 
-        Then ``rest`` is the text with an empty ``all_tasks``. Raises :class:`UncutError`, or
-        what msgspec raises, where that cannot be done.
+        A list is good until the next one is asked for: then what it was read from is
+        overwritten. At the end ``rest`` is the text with an empty ``all_tasks``. Raises
+        :class:`UncutError`, or what msgspec raises, where that cannot be done.
         """
-        decode = msgspec.json.Decoder(list[kind]).decode  # type: ignore[valid-type]
         self._pieces, self._count = [], 0
-        for start, line, text in self._cut():
-            if not text.isascii():
-                raise UncutError
-            tasks = decode(b"[%b]" % text)
-            self._pieces.append(_Piece(self._count, start, start + len(text), line))
+        for start, text in self._cut():
+            tasks = decode(text)
+            self._pieces.append(_Piece(self._count, start, start + len(text) - 2))
             self._count += len(tasks)
             yield tasks
         # Without escapes this is the only key of that name, and what was cut was its value.
         if b"\\" in self.rest or self.rest.count(b'"all_tasks"') != 1 or not self.rest.isascii():
             raise UncutError
 
-    def _cut(self) -> Iterator[tuple[int, int, bytes]]:
-        """Give (offset, line, text) of each run of tasks that commas outside of it part."""
+    def _cut(self) -> Iterator[tuple[int, memoryview]]:
+        """Give each run of tasks that commas outside of it part: its offset, and it in brackets.
+
+        All of them stand in one buffer, one after the other.
+        """
+        head, text = self._head()
+        start = len(head)
+        buffer = bytearray(_MOST_TASK + _BLOCK)
+        view = memoryview(buffer)
+        buffer[0:1] = b"["
+        view[1 : 1 + len(text)] = text
+        end = 1 + len(text)  # of what has been read
+        while True:
+            if not buffer.isascii():
+                raise UncutError
+            cut = buffer.rfind(_BETWEEN, 0, end)
+            if cut >= 0:
+                comma = cut + len(_TASK_END)
+                buffer[comma : comma + 1] = b"]"
+                yield start, view[: comma + 1]
+                start += comma
+                left = end - comma - 1
+                view[1 : 1 + left] = bytes(view[comma + 1 : end])
+                end = 1 + left
+            if end > _MOST_TASK:
+                raise UncutError
+            count = self._read_into(view[end : end + _BLOCK])
+            if not count:
+                break
+            end += count
+        close = buffer.find(_CLOSE, 0, end)
+        if close < 0:
+            raise UncutError
+        self.rest = head + bytes(view[close:end])
+        self._tail = start - 1 + close
+        buffer[close : close + 1] = b"]"
+        yield start, view[: close + 1]
+
+    def _head(self) -> tuple[bytes, bytes]:
+        """Read the text before the tasks, and what of them came with it."""
         self._file.seek(0)
         head = b""
         start = -1
@@ -120,28 +153,7 @@ class GraphText:
             head += block
             start = head.find(_OPEN, seen)
         start += len(_OPEN) - 1
-        head, text = head[:start], head[start:]
-        line = head.count(b"\n") + 1
-        while True:
-            cut = text.rfind(_BETWEEN)
-            if cut >= 0:
-                end = cut + len(_TASK_END)
-                yield start, line, text[:end]
-                line += text.count(b"\n", 0, end)
-                start += end + 1
-                text = text[end + 1 :]
-            elif len(text) > 4 * _BLOCK:
-                raise UncutError
-            block = self._read(_BLOCK)
-            if not block:
-                break
-            text += block
-        end = text.find(_CLOSE)
-        if end < 0:
-            raise UncutError
-        yield start, line, text[:end]
-        self._last_line = line + text.count(b"\n", 0, end)
-        self.rest = head + text[end:]
+        return head[:start], head[start:]
 
     def place(self, pointers: Iterable[str]) -> dict[str, Location]:
         """Give the place of each JSON pointer; one to nothing gets its nearest ancestor's.
@@ -166,12 +178,28 @@ class GraphText:
         for pointer in pointers:
             piece, local = self._within(pointer)
             wanted[piece][pointer] = local
+        lines = self._lines({piece.start for piece in wanted if piece} | {self._tail})
         places: dict[str, Location] = {}
         for piece, locals_ in wanted.items():
-            found = self._place_in(piece, locals_.values())
+            found = self._place_in(piece, locals_.values(), lines)
             for pointer, local in locals_.items():
                 places[pointer] = msgspec.structs.replace(found[local], pointer=pointer)
         return places
+
+    def _lines(self, offsets: set[int]) -> dict[int, int]:
+        """Give the number of the line that each of some offsets stands on."""
+        lines: dict[int, int] = {}
+        line, at = 1, 0
+        self._file.seek(0)
+        for offset in sorted(offsets):
+            while at < offset:
+                block = self._read(min(_BLOCK, offset - at))
+                if not block:
+                    break
+                line += block.count(b"\n")
+                at += len(block)
+            lines[offset] = line
+        return lines
 
     def _within(self, pointer: str) -> tuple[_Piece | None, str]:
         """Give the piece that a pointer leads into, and the pointer from there."""
@@ -182,16 +210,18 @@ class GraphText:
             return piece, f"/{int(number) - piece.first}{slash}{rest}"
         return None, pointer
 
-    def _place_in(self, piece: _Piece | None, pointers: Iterable[str]) -> dict[str, Location]:
+    def _place_in(
+        self, piece: _Piece | None, pointers: Iterable[str], lines: dict[int, int]
+    ) -> dict[str, Location]:
         from mirage_gate.artifacts import positions
 
         if piece is not None:
             self._file.seek(piece.start)
             text = b"[%b]" % self._read(piece.end - piece.start)
-            return positions.place(self.path, text, pointers, piece.line)
-        opening = self._pieces[0].line
+            return positions.place(self.path, text, pointers, lines[piece.start])
+        opening = self.rest.count(b"\n", 0, self._pieces[0].start) + 1
         return {
-            pointer: place if place.line <= opening else _lower(place, self._last_line - opening)
+            pointer: place if place.line <= opening else _lower(place, lines[self._tail] - opening)
             for pointer, place in positions.place(self.path, self.rest, pointers).items()
         }
 
@@ -199,6 +229,12 @@ class GraphText:
         try:
             return self._file.read(size)
         except (OSError, MemoryError) as error:
+            raise files.unreadable(self.path, error) from error
+
+    def _read_into(self, part: memoryview) -> int:
+        try:
+            return self._file.readinto(part) or 0  # type: ignore[attr-defined]
+        except OSError as error:
             raise files.unreadable(self.path, error) from error
 
     def _changes(self) -> tuple[int, int] | None:

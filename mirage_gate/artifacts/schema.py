@@ -18,18 +18,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
+from mirage_gate.artifacts.decode import MOST_INPUTS, MOST_OUTPUTS, TaskText, decode
 from mirage_gate.artifacts.graph import (
-    INPUTS,
-    OUTPUTS,
     Count,
     Event,
     Graph,
     Malformed,
-    RawTask,
     Refusal,
     SchemaError,
     Tensor,
-    decode,
 )
 from mirage_gate.artifacts.positions import BRACKET_OR_STRING, Lines
 from mirage_gate.schema_files import text as schema_text
@@ -55,16 +52,12 @@ class _Object(msgspec.Struct):
     first_tasks: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
-class _StrictTask(RawTask):
-    """A task whose tensors are decoded too."""
-
-    inputs: Annotated[list[Tensor], INPUTS] | None  # type: ignore[assignment]
-    outputs: Annotated[list[Tensor], OUTPUTS] | None  # type: ignore[assignment]
-
+_Inputs = Annotated[list[Tensor], msgspec.Meta(max_length=MOST_INPUTS)]
+_Outputs = Annotated[list[Tensor], msgspec.Meta(max_length=MOST_OUTPUTS)]
 
 _ELEMENTS: tuple[tuple[str, str, Any], ...] = (
     ("all_events", "event", Event),
-    ("all_tasks", "task", _StrictTask),
+    ("all_tasks", "task", TaskText[_Inputs | None, _Outputs | None]),
     ("first_tasks", "count", Count),
 )
 

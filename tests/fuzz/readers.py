@@ -18,6 +18,7 @@ from typing import Any
 
 from mirage_gate import config
 from mirage_gate.artifacts import cuda, graph
+from mirage_gate.artifacts.loader import load
 from mirage_gate.engine import audit
 from tests.emitter import qwen3
 
@@ -70,7 +71,7 @@ def _settled(report: Any) -> None:
 def _graph(data: bytes) -> None:
     """The graph reader agrees with Python's own JSON reader and with the schema's authority."""
     try:
-        loaded = graph.load(data)
+        loaded = load(data)
     except graph.Malformed as error:
         if not 0 <= error.offset <= len(data):
             raise Broken(f"malformed at {error.offset} of {len(data)}") from error
