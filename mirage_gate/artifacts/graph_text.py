@@ -178,7 +178,7 @@ class GraphText:
         for pointer in pointers:
             piece, local = self._within(pointer)
             wanted[piece][pointer] = local
-        lines = self._lines({piece.start for piece in wanted if piece} | {self._tail})
+        lines = self._lines({piece.start if piece else self._tail for piece in wanted})
         places: dict[str, Location] = {}
         for piece, locals_ in wanted.items():
             found = self._place_in(piece, locals_.values(), lines)

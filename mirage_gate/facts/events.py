@@ -117,12 +117,15 @@ class EventGraph:
     @cached_property
     def gpu(self) -> int:
         """The rank that most ids of the file name as their own."""
-        votes: dict[int, int] = {}
+        uses: dict[int, int] = {}
         for group in self._facts.wiring.groups:
-            for event_id in (group.dependent, group.trigger):
-                if event_id != NO_EVENT and not tag_of(event_id):
-                    gpu = gpu_of(event_id)
-                    votes[gpu] = votes.get(gpu, 0) + group.count
+            uses[group.dependent] = uses.get(group.dependent, 0) + group.count
+            uses[group.trigger] = uses.get(group.trigger, 0) + group.count
+        votes: dict[int, int] = {}
+        for event_id, count in uses.items():
+            if event_id != NO_EVENT and not tag_of(event_id):
+                gpu = gpu_of(event_id)
+                votes[gpu] = votes.get(gpu, 0) + count
         return max(votes, key=lambda gpu: votes[gpu], default=self._facts.rank)
 
     def is_remote(self, event_id: int) -> bool:

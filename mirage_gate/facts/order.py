@@ -22,18 +22,18 @@ What does not conflict, although bytes meet:
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from mirage_gate.artifacts.cuda import BUFFERS, LOADED, SENTINEL
 from mirage_gate.artifacts.graph import METADATA_FIELDS
+from mirage_gate.facts.events import INVALID
 
 if TYPE_CHECKING:
+    from mirage_gate.artifacts.cuda import Branch
     from mirage_gate.facts import RankFacts
     from mirage_gate.facts.regions import TensorRegions
     from mirage_gate.facts.wiring import Access, Group
@@ -159,8 +159,26 @@ class Order:
         accesses = self._facts.wiring.of(name)
         if name == SENTINEL or not any(access.writes for access in accesses):
             return _CLEAN
-        tensor = _Tensor(self._facts, name, accesses, self.operator)
-        return tensor.judge()
+        return _Tensor(self._facts, name, accesses, self._places).judge()
+
+    @cached_property
+    def _places(self) -> list[tuple[int, int, int] | None]:
+        """The operator of each group, and the places of the events that it is between.
+
+        None for a group that never runs, or triggers what is not there.
+        """
+        events = self._facts.events
+        places: list[tuple[int, int, int] | None] = []
+        for number, (waits, fires) in enumerate(zip(events.waits, events.fires, strict=True)):
+            before = events.index[waits] if waits >= 0 else -1
+            after = events.index[fires] if fires >= 0 else events.count
+            if before < 0 or fires == INVALID or not events.weight[number]:
+                places.append(None)
+            else:
+                # What triggers an event that never fires is before nothing.
+                after = events.count if after < 0 else after
+                places.append((self.operator[number], before, after))
+        return places
 
     @cached_property
     def operator(self) -> list[int]:
@@ -209,12 +227,16 @@ class _Tensor:
     """The accesses of one tensor, as waves."""
 
     def __init__(
-        self, facts: RankFacts, name: str, accesses: Sequence[Access], operator: list[int]
+        self,
+        facts: RankFacts,
+        name: str,
+        accesses: Sequence[Access],
+        places: list[tuple[int, int, int] | None],
     ) -> None:
         self.facts = facts
         self.name = name
         self.regions: TensorRegions = facts.regions.of(name)
-        self.operator = operator
+        self._places = places
         self.incomplete = False
         self._provisions: dict[tuple[int, int], bool] = {}
         self._masks = {access.tensor: self.regions.mask(access.tensor) for access in accesses}
@@ -228,27 +250,22 @@ class _Tensor:
 
     def _waves(self, accesses: Sequence[Access]) -> list[Wave]:
         """Gather the groups that touch the tensor into waves, sorted by the event they wait for."""
-        events = self.facts.events
         waves: dict[tuple[int, int, int, bool], Wave] = {}
         for group, own in _by_group(accesses):
-            waits, fires = events.waits[group.number], events.fires[group.number]
-            place = events.index[waits] if waits >= 0 else -1
-            if place < 0 or fires == -2 or not events.weight[group.number]:
+            places = self._places[group.number]
+            if places is None:
                 self.incomplete = True  # MG402 and MG405 say why
                 continue
-            after = events.index[fires] if fires >= 0 else events.count
-            if after < 0:
-                after = events.count  # it triggers an event that never fires
             reads = writes = 0
             indexed = False
             for access in own:
-                cells = self._masks[access.tensor]
-                if access.reads and not access.slot.accumulates:
+                cells, slot = self._masks[access.tensor], access.slot
+                if access.reads and not slot.accumulates:
                     reads |= cells  # to add is to read, but not what another adds
                 if access.writes:
                     writes |= cells
-                indexed |= access.slot.indexed
-            key = (self.operator[group.number], place, after, indexed)
+                indexed |= slot.indexed
+            key = (*places, indexed)
             wave = waves.get(key)
             if wave is None:
                 wave = waves[key] = Wave(*key, parts=[])
@@ -349,13 +366,7 @@ class _Tensor:
         """
         group = parts[0].group
         branch = self.facts.wiring.branch(group.task_type, group.variant)
-        fields = [
-            index
-            for index, field in enumerate(METADATA_FIELDS)
-            if branch is not None and field in branch.metadata
-        ]
-        picks = self._picks(parts, fields)
-        if max(picks.values()) == 1:
+        if self._told_apart(parts, branch):
             return False
         for part in parts:
             if part.reads & part.writes:
@@ -367,33 +378,20 @@ class _Tensor:
                 own = (part.group.inputs, part.group.outputs, wave.waits)
                 if operands.setdefault(_references(part), own) != own:
                     return None
-        return not fields
+        return branch is None or branch.metadata.isdisjoint(METADATA_FIELDS)
 
-    def _picks(self, parts: list[Part], fields: list[int]) -> Counter[tuple[object, ...]]:
-        """Count the tasks of an operator by the tile they write and the metadata they read."""
-        events = self.facts.events
-        if not fields:
-            return Counter(
-                {
-                    (tile,): sum(events.weight[part.group.number] for part in own)
-                    for tile, own in _by_tile(parts).items()
-                }
-            )
-        graph = self.facts.graph
-        tiles = {part.group.number: _references(part) for part in parts}
-        left = sum(events.weight[part.group.number] for part in parts)
-        picks: Counter[tuple[object, ...]] = Counter()
-        pick = itemgetter(*fields)
-        metadata = [pick(values) for values in graph.metadata]
-        # Groups are numbered as the graph's distinct tasks are.
-        for task in range(min(part.group.first for part in parts), len(graph.alike_of)):
-            tile = tiles.get(graph.alike_of[task])
-            if tile is not None:
-                picks[tile, metadata[graph.metadata_of[task]]] += 1
-                left -= 1
-                if not left:
-                    break
-        return picks
+    def _told_apart(self, parts: list[Part], branch: Branch | None) -> bool:
+        """Whether tasks that write the same tile differ in the metadata that their body reads."""
+        wiring, weight = self.facts.wiring, self.facts.events.weight
+        for own in _by_tile(parts).values():
+            if sum(weight[part.group.number] for part in own) < 2:
+                continue
+            if branch is None:
+                return False
+            values = [value for part in own for value in wiring.metadata_in(part.group, branch)]
+            if len(set(values)) < len(values):
+                return False
+        return True
 
     # -- the sweep ---------------------------------------------------------------------------
 

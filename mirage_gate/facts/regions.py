@@ -133,6 +133,16 @@ def _reach(dims: tuple[int, ...], strides: tuple[int, ...]) -> int:
     return 1 + sum((n - 1) * stride for n, stride in zip(dims, strides, strict=True))
 
 
+def steps(tensor: Tensor) -> tuple[int, ...]:
+    """The strides along which a tile has more than one element; 0 for the others."""
+    return _steps(tensor.dims, tensor.strides)
+
+
+@lru_cache(maxsize=4096)
+def _steps(dims: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(stride if dim > 1 else 0 for dim, stride in zip(dims, strides, strict=False))
+
+
 def extent_of(tensor: Tensor) -> int | None:
     """One past the last byte that a reference covers; None if its type has no size."""
     bits = extent_bits(tensor)
@@ -334,16 +344,20 @@ def ranges_text(ranges: Sequence[tuple[int, int]], more: bool = False) -> str:
 class TensorRegions:
     """The regions of one tensor: a mask for each of its references.
 
-    ``hull`` is the least and the largest bit that a tile covers, ``end`` one past the last byte
-    at which any tile ends, an empty one too. ``undecided`` says why the tiles could not be
-    compared; then every mask is 0. ``unsized`` is a data type among them that has no size.
+    ``data_types`` are those of its tiles, ``strided`` the strides (:func:`steps`) of each dims
+    among them. ``hull`` is the least and the largest bit that a tile covers, ``end`` one past
+    the last byte at which any tile ends, an empty one too. ``undecided`` says why the tiles
+    could not be compared; then every mask is 0. ``unsized`` is a data type among them that
+    has no size.
     """
 
     def __init__(self, nbytes: int | None, references: dict[int, Tensor]) -> None:
         self.undecided = ""
-        self.unsized = next(
-            (t.data_type for t in references.values() if t.data_type not in BITS), None
-        )
+        self.data_types = {tensor.data_type for tensor in references.values()}
+        self.unsized = min(self.data_types - BITS.keys(), default=None)
+        self.strided: dict[tuple[int, ...], set[tuple[int, ...]]] = {}
+        for tensor in references.values():
+            self.strided.setdefault(tensor.dims, set()).add(steps(tensor))
         self._masks: dict[int, int] = {}
         tiles: list[tuple[int, tuple[Shape, ...]]] = []
         sized: list[int] = []
@@ -377,9 +391,9 @@ class TensorRegions:
 
     def union(self, numbers: Iterable[int]) -> int:
         """Give the cells of several references together."""
-        mask = 0
-        for number in numbers:
-            mask |= self.mask(number)
+        mask, known = 0, self._masks.get
+        for number in set(numbers):
+            mask |= known(number, 0)
         return mask
 
     @property
@@ -426,8 +440,15 @@ class Regions:
         """Every tensor that tasks reference, the sentinel aside."""
         return [name for name in self._facts.wiring.accesses if name != SENTINEL]
 
+    @cached_property
+    def _references(self) -> dict[str, list[int]]:
+        references: dict[str, list[int]] = {}
+        for number, tensor in enumerate(self._facts.graph.tensors):
+            references.setdefault(tensor.base_ptr, []).append(number)
+        return references
+
     def of(self, name: str) -> TensorRegions:
-        """Give the regions of one tensor."""
+        """Give the regions of one tensor; :class:`KeyError` for one that no task references."""
         regions = self._tensors.get(name)
         if regions is None:
             regions = self._tensors[name] = self._new(name)
@@ -436,7 +457,7 @@ class Regions:
     def _new(self, name: str) -> TensorRegions:
         """Work a tensor out, or copy one with the same tiles: layers are alike."""
         tensors = self._facts.graph.tensors
-        numbers = sorted({access.tensor for access in self._facts.wiring.of(name)})
+        numbers = self._references[name]
         declaration = self._facts.declared.get(name)
         nbytes = declaration.nbytes if declaration else None
         tiles = [tensors[number] for number in numbers]

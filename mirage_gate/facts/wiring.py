@@ -68,13 +68,15 @@ class Uses(msgspec.Struct, frozen=True, eq=False):
 
     ``branch`` is the dispatch branch that runs it, if there is one. ``slots`` are (is an
     input, its index, what the type does with it, reads, writes), as in :class:`Access`;
-    ``read`` and ``written`` are the places in it that are.
+    ``read`` and ``written`` are the places in it that are. ``metadata`` is what the branch
+    reads of each of the graph's distinct metadata.
     """
 
     branch: Branch | None
     slots: tuple[tuple[bool, int, Slot, bool, bool], ...]
     read: tuple[int, ...]
     written: tuple[int, ...]
+    metadata: list[tuple[int, ...]]
 
 
 class Wiring:
@@ -82,7 +84,6 @@ class Wiring:
 
     def __init__(self, facts: RankFacts) -> None:
         self._facts = facts
-        self._uses: dict[tuple[int, int, int, int], Uses] = {}
         self._of_tensor: dict[tuple[str, bool], list[Group]] = {}
         self._metadata: dict[frozenset[str], list[tuple[int, ...]]] = {}
 
@@ -149,11 +150,19 @@ class Wiring:
 
     def uses_of(self, group: Group) -> Uses:
         """Give what the kernel of a group does with its operands."""
-        key = (group.task_type, group.variant, len(group.inputs), len(group.outputs))
-        uses = self._uses.get(key)
-        if uses is None:
-            uses = self._uses[key] = self._new_uses(*key)
-        return uses
+        return self._uses[group.number]
+
+    @cached_property
+    def _uses(self) -> list[Uses]:
+        known: dict[tuple[int, int, int, int], Uses] = {}
+        every: list[Uses] = []
+        for group in self.groups:
+            key = (group.task_type, group.variant, len(group.inputs), len(group.outputs))
+            uses = known.get(key)
+            if uses is None:
+                uses = known[key] = self._new_uses(*key)
+            every.append(uses)
+        return every
 
     def _new_uses(self, task_type: int, variant: int, inputs: int, outputs: int) -> Uses:
         kind = self._facts.task_type(task_type)
@@ -172,6 +181,7 @@ class Wiring:
             slots=tuple(slots),
             read=tuple(i for i, (*_, reads, _) in enumerate(slots) if reads),
             written=tuple(i for i, (*_, writes) in enumerate(slots) if writes),
+            metadata=self._metadata_read_by(branch) if branch else [],
         )
 
     @cached_property
@@ -179,10 +189,11 @@ class Wiring:
         """Every reference to each tensor name, in task order of the groups."""
         accesses: defaultdict[str, list[Access]] = defaultdict(list)
         names = self._names
-        for group in self.groups:
+        for group, uses in zip(self.groups, self._uses, strict=True):
             operands = group.inputs + group.outputs
-            slots = self.uses_of(group).slots
-            for (is_input, index, slot, reads, writes), tensor in zip(slots, operands, strict=True):
+            for (is_input, index, slot, reads, writes), tensor in zip(
+                uses.slots, operands, strict=True
+            ):
                 access = Access(group, is_input, index, tensor, slot, reads, writes)
                 accesses[names[tensor]].append(access)
         return dict(accesses)
@@ -240,18 +251,19 @@ class Wiring:
 
     @cached_property
     def _work(self) -> list[tuple[tuple[object, ...] | None, tuple[int, ...]]]:
-        return [self._work_of(group) for group in self.groups]
-
-    def _work_of(self, group: Group) -> tuple[tuple[object, ...] | None, tuple[int, ...]]:
-        uses = self.uses_of(group)
-        operands = group.inputs + group.outputs
-        writes = tuple([operands[place] for place in uses.written])
-        if uses.branch is None:
-            return None, writes
-        reads = [operands[place] for place in uses.read]
-        metadata = self.metadata_of(group.first, uses.branch)
-        kernel = (group.variant, len(group.inputs))
-        return (group.task_type, kernel, *reads, *metadata), writes
+        found: list[tuple[tuple[object, ...] | None, tuple[int, ...]]] = []
+        metadata_of = self._facts.graph.metadata_of
+        for group, uses in zip(self.groups, self._uses, strict=True):
+            operands = group.inputs + group.outputs
+            writes = tuple([operands[place] for place in uses.written])
+            if uses.branch is None:
+                found.append((None, writes))
+                continue
+            reads = [operands[place] for place in uses.read]
+            metadata = uses.metadata[metadata_of[group.first]]
+            kernel = (group.variant, len(group.inputs))
+            found.append(((group.task_type, kernel, *reads, *metadata), writes))
+        return found
 
     def metadata_in(self, group: Group, branch: Branch) -> list[tuple[int, ...]]:
         """Give the metadata values that a body reads, for every task of a group."""

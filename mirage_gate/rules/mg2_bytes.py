@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING
 
 from mirage_gate.artifacts.cuda import BUFFERS, LOADED
 from mirage_gate.artifacts.graph import Tensor
 from mirage_gate.facts.layers import layer_in, role_of
-from mirage_gate.facts.regions import BITS, TensorRegions, extent_of
+from mirage_gate.facts.regions import BITS, TensorRegions, extent_of, steps
 from mirage_gate.findings import Finding, Location, Severity
 from mirage_gate.rules._words import declared, groups_of, plural, size, slot_field, tasks
 from mirage_gate.rules.base import rule
@@ -291,6 +290,8 @@ def shuffle_gap(facts: RankFacts) -> Iterator[Finding]:
 def misaligned(facts: RankFacts) -> Iterator[Finding]:
     tensors = facts.graph.tensors
     suspects = {number for number, tensor in enumerate(tensors) if tensor.offset % 16}
+    if not suspects:
+        return
     for name, _, accesses in _tensors(facts):
         odd: dict[int, list[Access]] = defaultdict(list)
         for access in accesses:
@@ -343,7 +344,7 @@ def _by_tma(facts: RankFacts, access: Access) -> bool:
 def type_clash(facts: RankFacts) -> Iterator[Finding]:
     tensors = facts.graph.tensors
     for name, _, accesses in _tensors(facts):
-        if len({tensors[access.tensor].data_type for access in accesses}) < 2:
+        if len(facts.regions.of(name).data_types) < 2:
             continue
         by_bits: dict[int, list[Access]] = defaultdict(list)
         for access in accesses:
@@ -464,9 +465,12 @@ def _odd_tiles(used: dict[int, int], regions: TensorRegions) -> set[int]:
     """
     seen = twice = 0
     for number in used:
-        twice |= seen & regions.mask(number)
-        seen |= regions.mask(number)
+        mask = regions.mask(number)
+        twice |= seen & mask
+        seen |= mask
     counts = Counter(used.values())
+    if len(counts) == 1 and not twice:
+        return set()
     usual = max(counts, key=lambda count: (counts[count], -count))
     repeated = {n for n, count in used.items() if count > usual}
     odd = repeated | {n for n in used if regions.mask(n) & twice}
@@ -581,17 +585,15 @@ def _undecided(facts: RankFacts, name: str, reason: str, at: Location) -> Findin
 )
 def stride_clash(facts: RankFacts) -> Iterator[Finding]:
     tensors = facts.graph.tensors
-    strides = [_taken(tensor.dims, tensor.strides) for tensor in tensors]
-    views: dict[tuple[str, tuple[int, ...]], set[tuple[int, ...]]] = defaultdict(set)
-    for tensor, steps in zip(tensors, strides, strict=True):
-        views[tensor.base_ptr, tensor.dims].add(steps)
-    for name in dict.fromkeys(name for (name, _), found in views.items() if len(found) > 1):
+    for name in facts.regions.names:
+        if all(len(found) == 1 for found in facts.regions.of(name).strided.values()):
+            continue
         slots: dict[object, dict[tuple[int, ...], list[Access]]] = defaultdict(dict)
         for access in facts.wiring.of(name):
             if access.reads or access.writes:
                 group, dims = access.group, tensors[access.tensor].dims
                 key = (group.task_type, group.variant, access.is_input, access.index, dims)
-                slots[key].setdefault(strides[access.tensor], []).append(access)
+                slots[key].setdefault(steps(tensors[access.tensor]), []).append(access)
         for found in slots.values():
             if len(found) < 2:
                 continue
@@ -601,9 +603,9 @@ def stride_clash(facts: RankFacts) -> Iterator[Finding]:
                 rule="MG209",
                 severity=Severity.WARNING,
                 message=(
-                    f"{name} has strides {_steps(tensors[odd[0].tensor])} in "
+                    f"{name} has strides {_strides(tensors[odd[0].tensor])} in "
                     f"{tasks(facts, groups_of(odd))}, and "
-                    f"{_steps(tensors[found[usual][0].tensor])} in the kernel's other tasks"
+                    f"{_strides(tensors[found[usual][0].tensor])} in the kernel's other tasks"
                 ),
                 location=slot_field(facts, odd[0], "strides"),
                 hint="correct the strides: they are the whole tensor's, in elements",
@@ -616,11 +618,5 @@ def stride_clash(facts: RankFacts) -> Iterator[Finding]:
             )
 
 
-@lru_cache(maxsize=4096)
-def _taken(dims: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:
-    """The strides along which a tile has more than one element; 0 for the others."""
-    return tuple(stride if dim > 1 else 0 for dim, stride in zip(dims, strides, strict=False))
-
-
-def _steps(tensor: Tensor) -> str:
+def _strides(tensor: Tensor) -> str:
     return f"({', '.join(map(str, tensor.strides))})"

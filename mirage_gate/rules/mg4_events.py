@@ -584,18 +584,23 @@ def _first_tasks(facts: RankFacts) -> Iterator[Finding]:
 )
 def bad_event_id(facts: RankFacts) -> Iterator[Finding]:
     graph = facts.events
+    groups = [group for group in facts.wiring.groups if graph.weight[group.number]]
     remote = {
-        event
-        for event, groups in enumerate(graph.triggering)
-        if any(graph.is_remote(group.trigger) for group in groups)
+        position_of(event_id)
+        for event_id in {group.trigger for group in groups}
+        if graph.is_remote(event_id)
     }
+    dependents = {group.dependent for group in groups}
+    bad_dependents = {
+        event_id: bad for event_id in dependents if (bad := _bad_dependent(facts, event_id, remote))
+    }
+    triggers = {(group.trigger, group.task_type) for group in groups}
+    bad_triggers = {pair: bad for pair in triggers if (bad := _bad_trigger(facts, *pair))}
     found: dict[tuple[str, str], list[Group]] = {}
-    for group in facts.wiring.groups:
-        if not graph.weight[group.number]:
-            continue
+    for group in groups if bad_dependents or bad_triggers else ():
         problems = (
-            ("dependent_event", _bad_dependent(facts, group.dependent, remote)),
-            ("trigger_event", _bad_trigger(facts, group)),
+            ("dependent_event", bad_dependents.get(group.dependent)),
+            ("trigger_event", bad_triggers.get((group.trigger, group.task_type))),
         )
         for field, problem in problems:
             if problem:
@@ -640,8 +645,7 @@ def _bad_dependent(facts: RankFacts, event_id: int, remote: set[int]) -> str:
     return ""
 
 
-def _bad_trigger(facts: RankFacts, group: Group) -> str:
-    event_id = group.trigger
+def _bad_trigger(facts: RankFacts, event_id: int, task_type: int) -> str:
     if event_id == NO_EVENT:
         return ""
     problem = _bad_anywhere(facts, event_id)
@@ -652,7 +656,7 @@ def _bad_trigger(facts: RankFacts, group: Group) -> str:
         if gpu != own:
             return f"is rank {gpu}'s without the NVSHMEM tag, and this rank is {own}"
         return "" if position_of(event_id) else "is event 0: triggering it ends the kernel"
-    if not _sends(facts, group):
+    if not _sends(facts, task_type):
         return "has the NVSHMEM tag, and its task sends nothing: nobody ever triggers it"
     if gpu == own:
         return f"goes to rank {gpu} by NVSHMEM, which is this rank"
@@ -661,11 +665,11 @@ def _bad_trigger(facts: RankFacts, group: Group) -> str:
     return ""
 
 
-def _sends(facts: RankFacts, group: Group) -> bool:
+def _sends(facts: RankFacts, task_type: int) -> bool:
     """Whether a type may signal other ranks: it writes there, or nothing is known about it."""
-    kind = facts.task_type(group.task_type)
+    kind = facts.task_type(task_type)
     remote = any(slot.remote and slot.writes for slot in (*kind.inputs, *kind.outputs))
-    return remote or not facts.knows(group.task_type)
+    return remote or not facts.knows(task_type)
 
 
 def _bad_anywhere(facts: RankFacts, event_id: int) -> str:
