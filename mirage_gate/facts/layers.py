@@ -132,6 +132,15 @@ class Layers:
         return layers
 
     @cached_property
+    def operator_of(self) -> list[int]:
+        """The number of each group's operator, by group number."""
+        numbers = [0] * len(self._facts.wiring.groups)
+        for operator in self.operators:
+            for group in operator.groups:
+                numbers[group.number] = operator.number
+        return numbers
+
+    @cached_property
     def operators(self) -> list[Operator]:
         """Every operator, in task order, each in its place."""
         operators = list(self._stretches())

@@ -620,3 +620,110 @@ def stride_clash(facts: RankFacts) -> Iterator[Finding]:
 
 def _strides(tensor: Tensor) -> str:
     return f"({', '.join(map(str, tensor.strides))})"
+
+
+@rule(
+    "MG210",
+    "stale-range",
+    Severity.WARNING,
+    "A kernel leaves out bytes of a buffer that it fills elsewhere, and they are read again.",
+    why="""
+        A scratch buffer serves layer after layer: it is filled, read, and filled again. Where
+        an operator has lost a tile, every byte is still written by somebody and read by
+        somebody; but what reads it gets some rows of the layer before.
+    """,
+    example="""
+        Of 8 tasks that normalise a row of `rmsnorm_out` each, one is gone: the projection
+        reads seven new rows, and one that has been read already.
+    """,
+    fix="Give the operator as many tiles as it has where it fills all that is read.",
+    limits="""
+        Only where another run of the same kernel fills the same buffer further. Buffers that
+        are also accessed with rows picked at run time, or from other ranks, are left out.
+    """,
+)
+def stale_range(facts: RankFacts) -> Iterator[Finding]:
+    for name, declaration, accesses in _tensors(facts):
+        fuller = _fuller_runs(facts, name, accesses) if declaration.kind in BUFFERS else {}
+        if not fuller or not all(a.slot.exact for a in accesses):
+            continue
+        regions = facts.regions.of(name)
+        for readers, writer, other, old in _stale(facts, name, accesses, fuller):
+            yield Finding(
+                rule="MG210",
+                severity=Severity.WARNING,
+                message=(
+                    f"{regions.text(old)} of {name}{size(declaration)} are read by "
+                    f"{tasks(facts, groups_of(readers))} as they were read before: the operator "
+                    "that filled the rest since leaves them out, and elsewhere its kernel does not"
+                ),
+                location=slot_field(facts, writer, "offset"),
+                hint=f"give the operator as many tiles of {name} as it has elsewhere",
+                related=(
+                    *declared(facts, name),
+                    slot_field(facts, readers[0], "offset", "read here"),
+                    slot_field(facts, other, "offset", "the same kernel fills them here"),
+                ),
+                tensor=name,
+                rank=facts.rank,
+            )
+
+
+def _fuller_runs(
+    facts: RankFacts, name: str, accesses: list[Access]
+) -> dict[int, tuple[Access, int]]:
+    """Give the operators that leave out what another run of their kernel fills as well.
+
+    Operator to (one write of the other run, what is left out).
+    """
+    operator_of, regions = facts.layers.operator_of, facts.regions.of(name)
+    kernels: dict[object, dict[int, list[Access]]] = {}
+    for access in accesses:
+        if access.writes:
+            group = access.group
+            slot = (group.task_type, group.variant, access.is_input, access.index)
+            runs = kernels.setdefault(slot, {})
+            runs.setdefault(operator_of[group.number], []).append(access)
+    fuller: dict[int, tuple[Access, int]] = {}
+    for runs in kernels.values():
+        filled = {run: regions.union(a.tensor for a in own) for run, own in runs.items()}
+        fullest = max(filled, key=lambda run: (filled[run].bit_count(), -run))
+        for run, mask in filled.items():
+            left = filled[fullest] & ~mask
+            if left and mask & filled[fullest] == mask:
+                other = next(a for a in runs[fullest] if regions.mask(a.tensor) & left)
+                fuller[run] = (other, left)
+    return fuller
+
+
+def _stale(
+    facts: RankFacts, name: str, accesses: list[Access], fuller: dict[int, tuple[Access, int]]
+) -> Iterator[tuple[list[Access], Access, Access, int]]:
+    """Give (readers, a writer before them, a write of its kernel's other run, stale bytes).
+
+    Stale is what was left out, and was read since it was last written. The second round is the
+    second iteration: what comes first in it comes after all others.
+    """
+    operator_of, regions = facts.layers.operator_of, facts.regions.of(name)
+    runs: dict[int, list[Access]] = defaultdict(list)
+    for access in accesses:
+        runs[operator_of[access.group.number]].append(access)
+    consumed = 0
+    left_out: dict[int, int] = {}  # by operator, not written since it ran
+    told: set[int] = set()
+    for operator in (*sorted(runs), *sorted(runs)):
+        reads = [a for a in runs[operator] if a.reads and not a.slot.accumulates]
+        read = regions.union(a.tensor for a in reads)
+        for culprit, left in left_out.items():
+            writer = next(a for a in runs[culprit] if a.writes)
+            new = regions.union(a.tensor for a in runs[culprit] if a.writes)
+            if read & left and read & new and culprit not in told:
+                told.add(culprit)
+                readers = [a for a in reads if regions.mask(a.tensor) & left]
+                yield readers, writer, fuller[culprit][0], read & left
+        consumed |= read
+        written = regions.union(a.tensor for a in runs[operator] if a.writes)
+        left_out = {culprit: mask & ~written for culprit, mask in left_out.items()}
+        consumed &= ~written
+        if operator in fuller:
+            left_out[operator] = fuller[operator][1] & consumed
