@@ -11,11 +11,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from mirage_gate.artifacts import files
 from mirage_gate.findings import Finding
 
 Fingerprint = tuple[str, str, int | None, str]
@@ -91,7 +91,7 @@ class Baseline(msgspec.Struct, frozen=True):
 
 def read(path: str) -> Baseline:
     """Read one file. Raises :class:`NotAReport` and :class:`OSError`."""
-    return decode(Path(path).read_bytes())
+    return decode(files.read_bytes(path))
 
 
 def decode(data: bytes) -> Baseline:

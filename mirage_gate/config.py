@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
+from mirage_gate.artifacts import files
 from mirage_gate.artifacts.cuda import mask
 from mirage_gate.facts.task_types import TaskType, built_in, slots, task_type
 from mirage_gate.findings import Severity
@@ -160,8 +161,7 @@ def _toml(path: Path) -> dict[str, Any]:
         import tomli as tomllib
 
     try:
-        with path.open("rb") as file:
-            return tomllib.load(file)
+        return tomllib.loads(files.read_bytes(str(path)).decode("utf-8"))
     except (OSError, ValueError) as error:  # no TOML, no UTF-8, a number of 5,000 digits
         raise ConfigError(f"{path}: {error}") from error
     except RecursionError as error:
@@ -201,7 +201,7 @@ _CONSTANT = re.compile(r"\b(TASK_\w+)\s*=\s*(\d{1,9})\b")
 def header_codes(path: Path) -> dict[str, int]:
     """Read the ``TASK_… = N`` constants of a runtime header. Raises :class:`ConfigError`."""
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
+        text = files.read_bytes(str(path)).decode("utf-8", errors="replace")
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from error
     codes = {name: int(code) for name, code in _CONSTANT.findall(mask(text))}

@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from sys import intern
 from typing import Any, Literal
 
 import msgspec
 
+from mirage_gate.artifacts import files
 from mirage_gate.artifacts.cuda import LOADED, SENTINEL
 from mirage_gate.facts.layers import layer_in, role_of, spans
 from mirage_gate.summary import Summary, Tasks, Wired
@@ -142,7 +142,7 @@ _TENSOR_LINE = re.compile(r'^    ("(?:[^"\\]|\\.)*"):', re.MULTILINE)
 
 def read(path: str) -> Locked:
     """Read one file. Raises :class:`NotALock` and :class:`OSError`."""
-    return decode(Path(path).read_bytes(), path)
+    return decode(files.read_bytes(path), path)
 
 
 def decode(data: bytes, path: str) -> Locked:

@@ -13,12 +13,13 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
 from mirage_gate import __version__
+from mirage_gate.artifacts import files
 from mirage_gate.artifacts.graph import NO_EVENT
 from mirage_gate.facts.layers import spans
 from mirage_gate.findings import Finding, Location
@@ -233,7 +234,7 @@ def decode(data: bytes) -> tuple[Summary, ...]:
 
 def read(path: str) -> tuple[Summary, ...]:
     """Read one file. Raises :class:`NotASummary` and :class:`OSError`."""
-    return decode(Path(path).read_bytes())
+    return decode(files.read_bytes(path))
 
 
 # --- Making one ------------------------------------------------------------------------

@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterable, Sequence
 from datetime import date
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from mirage_gate.artifacts import files
 from mirage_gate.findings import Finding, Location
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def located(configured: Iterable[WaiverConfig], path: str, rules: Sequence[str])
     if not configured:
         return []
     try:
-        text = Path(path).read_text(encoding="utf-8", errors="replace")
+        text = files.read_bytes(path).decode("utf-8", errors="replace")
     except OSError:
         text = ""
     places = [match.span() for match in _TABLE.finditer(text)]

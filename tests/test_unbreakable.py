@@ -181,6 +181,37 @@ def test_a_file_that_shrinks_while_it_is_read_does_not_pass(
     assert report.exit_status("never") == 2
 
 
+@linux_only
+@pytest.mark.parametrize("kind", ["fifo", "device"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("check", "artifacts", "--lock"),
+        ("check", "artifacts", "--baseline"),
+        ("check", "artifacts", "--config"),
+        ("check", "artifacts", "--model-config"),
+        ("check", "artifacts", "--runtime-header"),
+        ("check", "artifacts", "--builder"),
+        ("diff", "artifacts"),
+        ("merge",),
+    ],
+    ids=lambda arguments: arguments[-1],
+)
+def test_what_is_no_file_is_not_waited_for(
+    folder: Path, arguments: tuple[str, ...], kind: str
+) -> None:
+    path = folder.parent / "named"
+    if kind == "fifo":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+    done = gate(*arguments, path, cwd=folder.parent, timeout=20)
+    assert "named" in done.stdout
+    assert "Traceback" not in done.stdout
+    # Without its builder a graph is judged all the same.
+    assert done.returncode == (0 if "--builder" in arguments else 2)
+
+
 # -- outputs that cannot be written ----------------------------------------------------------------
 
 
@@ -419,6 +450,44 @@ def test_a_rule_that_raises_fails_closed(tmp_path: Path, error: str, jobs: str) 
     assert "Traceback" not in done.stdout
     assert '"executionSuccessful": false' in sarif.read_text()
     assert re.search(r"rank 1\b.*not audited|not audited.*rank 1\b", done.stdout, re.DOTALL)
+
+
+WAITS = """
+import os, time
+from mirage_gate.artifacts import cuda
+parse = cuda.parse
+def waiting(path, data):
+    if path.endswith("kernel_1.cu"):
+        print(os.getpid(), flush=True)
+        time.sleep(60)
+    return parse(path, data)
+cuda.parse = waiting
+"""
+
+
+@linux_only
+@pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV])
+def test_a_worker_that_is_killed_fails_closed(tmp_path: Path, sign: signal.Signals) -> None:
+    qwen3(2, ranks=2).write(tmp_path / "artifacts")
+    sarif = tmp_path / "report.sarif"
+    options = ["--jobs", "2", "-o", f"sarif={sarif}", "-o", "text", "--fail-on", "never"]
+    with subprocess.Popen(
+        [sys.executable, "-c", _program(WAITS), "check", str(tmp_path / "artifacts"), *options],
+        env=clean_environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        assert process.stdout
+        os.kill(int(process.stdout.readline()), sign)
+        text = process.communicate(timeout=30)[0]
+    assert process.returncode == 1
+    assert "Traceback" not in text
+    assert f"killed by signal {sign.value}" in text
+    assert re.search(r"rank 1\b.*not audited|not audited.*rank 1\b", text, re.DOTALL)
+    assert "rank 0: " in text
+    assert '"executionSuccessful": false' in sarif.read_text()
 
 
 @pytest.fixture

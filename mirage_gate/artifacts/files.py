@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from bisect import bisect_right
@@ -26,28 +27,38 @@ def unreadable(path: str, error: Exception) -> Unreadable:
 
 
 def open_regular(path: str) -> BinaryIO:
-    """Open a regular file for reading, without a buffer.
-
-    Raises :class:`Unreadable` for anything else: a folder or a device that happens to have
-    an artifact's name, a pipe that would block for ever, a file that may not be read.
-    """
+    """Open a regular file for reading, without a buffer; raises :class:`Unreadable`."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        return _open(path)
     except (OSError, ValueError) as error:
         raise unreadable(path, error) from error
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise Unreadable("is not a regular file", Location(path, 1))
-    return open(descriptor, "rb", buffering=0)  # noqa: PTH123 - a descriptor
 
 
 def read(path: str) -> bytes:
     """Read a regular file whole; raises :class:`Unreadable` if that cannot be."""
     try:
-        with open_regular(path) as file:
-            return file.read()
-    except (OSError, MemoryError) as error:
+        return read_bytes(path)
+    except (OSError, ValueError, MemoryError) as error:
         raise unreadable(path, error) from error
+
+
+def read_bytes(path: str) -> bytes:
+    """Read a regular file whole, one that is no artifact; raises :class:`OSError`."""
+    with _open(path) as file:
+        return file.read()
+
+
+def _open(path: str) -> BinaryIO:
+    """Open a regular file, and nothing else.
+
+    A folder or a device may have an artifact's name, a pipe would block for ever, and a link
+    in a pull request may lead to ``/dev/zero``.
+    """
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is not a regular file", path)
+    return open(descriptor, "rb", buffering=0)  # noqa: PTH123 - a descriptor
 
 
 class Text:

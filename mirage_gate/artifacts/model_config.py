@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from mirage_gate.artifacts import files
 from mirage_gate.findings import Location
 
 _QK_NORM_MODELS = frozenset({"qwen3", "qwen3_moe", "qwen3_next", "olmo2", "olmo3", "gemma3_text"})
@@ -55,7 +55,7 @@ class ModelConfig(msgspec.Struct, frozen=True):
 def read(path: str) -> ModelConfig:
     """Read one file. Raises :class:`ModelConfigError`."""
     try:
-        text = Path(path).read_bytes().decode("utf-8-sig")
+        text = files.read_bytes(path).decode("utf-8-sig")
         document = json.loads(text)
     except OSError as error:
         raise ModelConfigError(f"{path}: {error.strerror or error}") from error

@@ -23,7 +23,7 @@ def wiring_of(
     runtime_header: str | None = None,
 ) -> Lock:
     """Give the wiring of one path. What cannot be read whole is a usage error."""
-    from mirage_gate.artifacts import pairs
+    from mirage_gate.artifacts import files, pairs
     from mirage_gate.lock import Lock, NotALock, decode
     from mirage_gate.summary import NotASummary
     from mirage_gate.summary import decode as decode_summary
@@ -31,7 +31,7 @@ def wiring_of(
     file = Path(path)
     if file.is_file() and pairs.match(file.name) is None:
         try:
-            data = file.read_bytes()
+            data = files.read_bytes(path)
         except OSError as error:
             raise click.UsageError(f"{path}: {error.strerror or error}") from error
         try:
