@@ -10,7 +10,7 @@ what it has looked at, so the time is linear in the text, whatever it holds.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Literal
 
 import msgspec
@@ -116,36 +116,58 @@ class CudaSource(msgspec.Struct, frozen=True):
     unclosed: Location | None = None
 
 
-_NOISE = re.compile(
+# What is looked for begins with one of a few characters: the search for those is quick, and
+# what stands there is for a pattern of its own, or for the text before it.
+_NOISE = re.compile(r"/(?=[/*])|\"|'|#(?=[^\S\n]*if)")
+_COMMENT = re.compile(
     r"""
       //[^\n\\]*(?:\\\r?\n?[^\n\\]*)*                     # to the end of the (spliced) line
     | /\*[^*]*(?:\*(?!/)[^*]*)*(?:\*/)?
-    | \bR"(?P<delimiter>[^()\\\s"]{0,16})\(               # a raw string's opening
-    | "[^"\\\n]*(?:\\.[^"\\\n]*)*"?
-    | (?<![0-9A-Fa-f])'[^'\\\n]*(?:\\.[^'\\\n]*)*'?       # not a digit separator
-    | ^[^\S\n]*\#[^\S\n]*if[^\S\n]+0[^\S\n]*(?=$|//|/\*)
     """,
-    re.VERBOSE | re.MULTILINE | re.DOTALL,
+    re.VERBOSE,
 )
-_DIRECTIVE = re.compile(r"^[^\S\n]*#[^\S\n]*(if|ifdef|ifndef|else|elif|endif)\b", re.MULTILINE)
-_BRACE_OR_DIRECTIVE = re.compile(
-    r"[{}]|^[^\S\n]*#[^\S\n]*(if|ifdef|ifndef|else|elif|endif)\b", re.MULTILINE
-)
+_RAW = re.compile(r"\"(?P<delimiter>[^()\\\s\"]{0,16})\(")
+_QUOTED = re.compile(r"\"[^\"\\\n]*(?:\\.[^\"\\\n]*)*\"?|'[^'\\\n]*(?:\\.[^'\\\n]*)*'?", re.DOTALL)
+_IF_0 = re.compile(r"[^\S\n]*#[^\S\n]*if[^\S\n]+0[^\S\n]*(?=$|//|/\*)", re.MULTILINE)
+_DIRECTIVE = re.compile(r"#[^\S\n]*(if|ifdef|ifndef|else|elif|endif)\b")
+_HASH = re.compile(r"#(?=[^\S\n]*(?:if|el|endif))")
+_BRACE_OR_HASH = re.compile(rf"\{{|\}}|{_HASH.pattern}")
 _NOT_NEWLINE = re.compile(r"[^\n]")
 _MASK = "\x01"
+
+
+def _line_start(text: str, low: int, at: int) -> int:
+    """Give the start of the line that has nothing but blanks from ``low`` to ``at``; -1 if none."""
+    line = text.rfind("\n", low, at) + 1
+    if not line and low:
+        line = low if text[low - 1] == "\n" else -1
+    return line if line == at or (line >= 0 and text[line:at].isspace()) else -1
+
+
+def _tokens(text: str, wanted: re.Pattern[str], start: int) -> Iterator[tuple[int, str]]:
+    """Give (offset, what) of braces, and of directives where their line starts."""
+    low = start
+    for token in wanted.finditer(text, start):
+        at = token.start()
+        if token[0] != "#":
+            yield at, token[0]
+        elif directive := _DIRECTIVE.match(text, at):
+            line = _line_start(text, low, at)
+            if line >= 0:
+                yield line, directive[1]
+        low = at + 1
 
 
 def _skip_dead_code(text: str, start: int) -> int:
     """Give the offset of the directive that ends an ``#if 0`` whose line ends at ``start``."""
     depth = 0
-    for directive in _DIRECTIVE.finditer(text, start):
-        word = directive[1]
+    for at, word in _tokens(text, _HASH, start):
         if word.startswith("if"):
             depth += 1
         elif depth:
             depth -= word == "endif"
         else:
-            return directive.start()
+            return at
     return len(text)
 
 
@@ -157,34 +179,79 @@ def mask(text: str) -> str:
     taken for one, and a name is read from the original text at the same offsets.
     """
     parts: list[str] = []
-    done = 0
-    while match := _NOISE.search(text, done):
-        start, end = match.span()
-        parts.append(text[done:start])
-        opening = match[0]
-        if match["delimiter"] is not None:
-            closing = f'){match["delimiter"]}"'
-            at = text.find(closing, end)
-            end = len(text) if at < 0 else at + len(closing)
-            parts.append(_MASK * (end - start))
-        elif opening[0] == '"':
-            closed = end - start > 1 and text[end - 1] == '"'
-            inner = end - start - 1 - closed
-            parts.append('"' + _MASK * inner + '"' * closed)
-        else:
-            if opening[0] not in "/'":
-                end = _skip_dead_code(text, end)
-            parts.append(_NOT_NEWLINE.sub(" ", text[start:end]))
-        done = end
+    done = at = low = 0
+    while found := _NOISE.search(text, at):
+        at = found.start()
+        start, end, masked = _noise(text, done, low, at)
+        at = low = at + 1
+        if end:
+            parts += (text[done:start], masked)
+            done = at = low = end
     parts.append(text[done:])
     return "".join(parts)
 
 
+def _noise(text: str, done: int, low: int, at: int) -> tuple[int, int, str]:
+    """Give the start and the end of what begins at ``at``, and its mask; end 0 for nothing.
+
+    Up to ``done`` the text is masked; from ``low`` to ``at`` nothing begins.
+    """
+    match text[at]:
+        case "/":
+            if comment := _COMMENT.match(text, at):
+                return at, comment.end(), _NOT_NEWLINE.sub(" ", comment[0])
+        case "#":
+            line = _line_start(text, low, at)
+            if line >= 0 and (opening := _IF_0.match(text, line)):
+                end = _skip_dead_code(text, opening.end())
+                return line, end, _NOT_NEWLINE.sub(" ", text[line:end])
+        case '"':
+            is_raw = at > done and text[at - 1] == "R" and not _in_word(text, at - 1)
+            if is_raw and (raw := _RAW.match(text, at)):
+                closing = f'){raw["delimiter"]}"'
+                end = text.find(closing, raw.end())
+                end = len(text) if end < 0 else end + len(closing)
+                return at - 1, end, _MASK * (end - at + 1)
+            end = _end_of_quoted(text, at)
+            closed = end - at > 1 and text[end - 1] == '"'
+            return at, end, '"' + _MASK * (end - at - 1 - closed) + '"' * closed
+        case _:
+            if not (at and text[at - 1] in _HEXADECIMAL):  # else it separates digits
+                end = _end_of_quoted(text, at)
+                return at, end, _NOT_NEWLINE.sub(" ", text[at:end])
+    return at, 0, ""
+
+
+_HEXADECIMAL = frozenset("0123456789abcdefABCDEF")
+
+
+def _end_of_quoted(text: str, at: int) -> int:
+    quoted = _QUOTED.match(text, at)
+    return quoted.end() if quoted else at + 1  # it always matches: a quote is enough
+
+
+def _in_word(text: str, at: int) -> bool:
+    """Whether the character before ``at`` makes a word with what is there."""
+    return at > 0 and (text[at - 1].isalnum() or text[at - 1] == "_")
+
+
 _KEYWORD = re.compile(
-    r"\b(?:all_tensors|char|void|cudaMalloc|cudaMemcpy2DAsync|num_gpus|task|task_desc"
-    r"|task_metadata|runtime_config|_execute_task|TaskDesc|FullTaskDesc)\b|^\}",
-    re.MULTILINE,
+    r"(?:all_tensors|char|void|cudaMalloc|cudaMemcpy2DAsync|num_gpus|task|task_desc"
+    r"|task_metadata|runtime_config|_execute_task|TaskDesc|FullTaskDesc)\b|\}"
 )
+
+
+def _keywords(masked: str) -> Iterator[tuple[str, int]]:
+    """Give (word, offset) of keywords, and of braces that close a function."""
+    for found in _KEYWORD.finditer(masked):
+        word, at = found[0], found.start()
+        if word == "}":
+            if not at or masked[at - 1] == "\n":
+                yield word, at
+        elif not _in_word(masked, at):
+            yield word, at
+
+
 _VARIABLE = r"([^\s=;,()&*\[\]\"<>+]+)"
 _STRING = r"\"(\x01*)\""
 
@@ -300,8 +367,8 @@ class _Reader:
             "FullTaskDesc": self._embedded_task,
             "}": self._function_end,
         }
-        for keyword in _KEYWORD.finditer(self.masked):
-            handlers[keyword[0]](keyword.start())
+        for keyword, at in _keywords(self.masked):
+            handlers[keyword](at)
         self._end_branch()
         return CudaSource(
             path=self.source.path,
@@ -319,13 +386,12 @@ class _Reader:
         open_at: list[int] = []
         passed_over = 0
         alternatives: list[bool] = []
-        for token in _BRACE_OR_DIRECTIVE.finditer(self.masked):
-            word = token[1]
-            if word is None:
+        for at, word in _tokens(self.masked, _BRACE_OR_HASH, 0):
+            if word in "{}":
                 if passed_over:
                     continue
-                if token[0] == "{":
-                    open_at.append(token.start())
+                if word == "{":
+                    open_at.append(at)
                 elif open_at:
                     open_at.pop()
             elif word.startswith("if"):
