@@ -7,7 +7,7 @@ one run over all ranks finds.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -16,10 +16,8 @@ from mirage_gate.findings import Finding, in_order
 from mirage_gate.memory import Memory, Run
 from mirage_gate.report import RankReport, Report
 from mirage_gate.rules.base import Scope, all_rules
+from mirage_gate.selection import Selection
 from mirage_gate.summary import Ranks, Summary, runs
-
-if TYPE_CHECKING:
-    from mirage_gate.engine import Selection
 
 
 class _Broken(Exception):

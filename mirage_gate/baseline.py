@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from mirage_gate.artifacts import files
-from mirage_gate.findings import Finding
+from mirage_gate.findings import INPUT, Finding
 
 Fingerprint = tuple[str, str, int | None, str]
 
@@ -60,7 +60,7 @@ class Baseline(msgspec.Struct, frozen=True):
         known = 0
         for finding in findings:
             mark = fingerprint(finding)
-            if finding.rule.startswith("MG9"):
+            if finding.rule.startswith(INPUT):
                 new.append(finding)  # what could not be read is never known
             elif left[mark] > 0:
                 left[mark] -= 1

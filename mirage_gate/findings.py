@@ -21,6 +21,10 @@ _FAMILIES = "914523678"
 """The rule families in the order of reports: an event that is wrong makes races look wrong."""
 
 
+INPUT = "MG9"
+"""The family of what could not be read: neither selected nor ignored, waived or known away."""
+
+
 class Severity(str, Enum):
     """How much a finding weighs: SARIF's own three words."""
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mirage_gate.artifacts import files
-from mirage_gate.findings import Finding, Location
+from mirage_gate.findings import INPUT, Finding, Location
 
 if TYPE_CHECKING:
     from mirage_gate.config import WaiverConfig
@@ -34,7 +34,7 @@ class Waiver(msgspec.Struct, frozen=True):
         """Whether it speaks of this finding. What could not be read cannot be waived."""
         return (
             finding.rule == self.rule
-            and not finding.rule.startswith("MG9")
+            and not finding.rule.startswith(INPUT)
             and fnmatchcase(finding.tensor, self.tensor)
         )
 

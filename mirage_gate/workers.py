@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from mirage_gate.artifacts.pairs import Pair
-from mirage_gate.engine import Job, Outcome, audit_pair, not_audited
+from mirage_gate.rank_audit import Job, Outcome, audit_pair, not_audited
 
 
 class _Worker(msgspec.Struct, eq=False):

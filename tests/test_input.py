@@ -173,7 +173,7 @@ def test_a_dangling_link_is_unreadable(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_read_cannot_be_ignored_away() -> None:
-    from mirage_gate.engine import Selection
+    from mirage_gate.selection import Selection
 
     pair = qwen3(1).emit()
     report = audit(pair.cuda_text(), "{", selection=Selection(select=("MG101",), ignore=("MG9",)))

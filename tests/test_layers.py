@@ -13,11 +13,13 @@ import msgspec
 import pytest
 
 from mirage_gate.artifacts import pairs
-from mirage_gate.engine import Selection, audit, open_pair
+from mirage_gate.engine import audit
 from mirage_gate.engine import check as check_files
 from mirage_gate.facts import Options, RankFacts
 from mirage_gate.facts.layers import layer_in, named_in, role_of, spans
 from mirage_gate.findings import Finding, Severity
+from mirage_gate.rank_audit import open_pair
+from mirage_gate.selection import Selection
 from tests.emitter import DEEPSEEK_V3, Model, Pair, deepseek_v3, qwen3, qwen3_ampere, qwen3_moe
 
 LAYERS = Selection(select=("MG7",))

@@ -16,11 +16,12 @@ from mirage_gate import baseline, lock, schema_files, waivers
 from mirage_gate.artifacts import pairs
 from mirage_gate.baseline import Baseline, fingerprint, normal
 from mirage_gate.cli import cli
-from mirage_gate.engine import Selection, check
+from mirage_gate.engine import check
 from mirage_gate.findings import Finding, Severity
 from mirage_gate.lock import Lock, Locked
 from mirage_gate.memory import Memory
 from mirage_gate.report import Report
+from mirage_gate.selection import Selection
 from tests.emitter import Model, deepseek_v3, qwen3
 from tests.findings import at, finding
 from tests.rules import line_of

@@ -19,10 +19,12 @@ from jsonschema import Draft202012Validator
 from mirage_gate import engine, schema_files, summary, workers
 from mirage_gate.artifacts import pairs
 from mirage_gate.cli import cli
-from mirage_gate.engine import Job, Outcome, Selection, check
+from mirage_gate.engine import check
 from mirage_gate.findings import Finding, Severity
+from mirage_gate.rank_audit import Job, Outcome, audit_pair
 from mirage_gate.report import Report
 from mirage_gate.rules import all_rules
+from mirage_gate.selection import Selection
 from tests.emitter import Pair, deepseek_v3, qwen3
 from tests.emitter.graph import NVSHMEM_TAG
 from tests.rules import graph_line, line_of
@@ -470,7 +472,7 @@ def test_a_rank_whose_process_dies_was_not_audited(
     def dies(pair: pairs.Pair, job: Job) -> Outcome:
         if pair.rank == 1:
             death()
-        return engine.audit_pair(pair, job)
+        return audit_pair(pair, job)
 
     monkeypatch.setattr(workers, "audit_pair", dies)
     report = check(pairs.find([write(tmp_path, TP2.emit_all())]), jobs=2)
@@ -507,7 +509,7 @@ def test_a_rule_that_breaks_proves_nothing(
     broken = [
         msgspec.structs.replace(one, check=breaks) if one.id == rule else one for one in all_rules()
     ]
-    monkeypatch.setattr("mirage_gate.engine.all_rules", lambda: broken)
+    monkeypatch.setattr("mirage_gate.rank_audit.all_rules", lambda: broken)
     monkeypatch.setattr("mirage_gate.across.all_rules", lambda: broken)
     report = check(pairs.find([write(tmp_path, TP2.emit_all())]))
     assert report.exit_status("never") != 0

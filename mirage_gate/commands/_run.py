@@ -16,9 +16,9 @@ from mirage_gate.reports._escape import plain
 
 if TYPE_CHECKING:
     from mirage_gate.config import Config
-    from mirage_gate.engine import Selection
     from mirage_gate.memory import Memory
     from mirage_gate.report import FailOn, Report
+    from mirage_gate.selection import Selection
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _FILE = click.Path(exists=True, dir_okay=False)
@@ -104,8 +104,9 @@ def outputs_in(values: Sequence[str]) -> tuple[tuple[str, str], ...]:
 
 def selection_from(settings: Config, select: str | None, ignore: str | None) -> Selection:
     """Give the rules that are on, and how loud: the command line's word, else the file's."""
-    from mirage_gate.engine import Selection
+    from mirage_gate.findings import INPUT
     from mirage_gate.rules import all_rules
+    from mirage_gate.selection import Selection
 
     severities, off = _common.severities_from(settings)
     selected = (settings.select or ()) if select is None else _common.words(select)
@@ -115,8 +116,8 @@ def selection_from(settings: Config, select: str | None, ignore: str | None) -> 
         ignore=(*_common.rules_in(ignored), *off),
         severities=severities,
     )
-    asked_for_input = any(word.startswith("MG9") for word in selection.select)
-    left = any(selection.wants(rule.id) for rule in all_rules() if rule.family != "MG9")
+    asked_for_input = any(word.startswith(INPUT) for word in selection.select)
+    left = any(selection.wants(rule.id) for rule in all_rules() if rule.family != INPUT)
     if not left and not asked_for_input:
         raise click.UsageError("every rule that is selected is ignored as well: nothing is left")
     return selection

@@ -64,6 +64,8 @@ def _audited(
     from mirage_gate.artifacts import pairs
     from mirage_gate.facts import Options
     from mirage_gate.facts.critical import Critical
+    from mirage_gate.findings import INPUT
+    from mirage_gate.selection import Selection
 
     wanted = ranks if ranks is not None else frozenset(settings.ranks or ())
     try:
@@ -75,7 +77,7 @@ def _audited(
         task_types=_common.task_types_from(settings, runtime_header),
     )
     # Nothing is judged here; what could not be read is reported all the same.
-    nothing = engine.Selection(select=("MG9",))
+    nothing = Selection(select=(INPUT,))
     with _common.progress() as progress:
         report = engine.check(
             found,

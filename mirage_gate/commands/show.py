@@ -11,9 +11,9 @@ import click
 
 from mirage_gate.artifacts import pairs
 from mirage_gate.commands import _common
-from mirage_gate.engine import open_pair
 from mirage_gate.facts import Options, RankFacts
 from mirage_gate.facts.layers import spans
+from mirage_gate.rank_audit import open_pair
 from mirage_gate.reports._escape import plain
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from hashlib import sha256
 
-from mirage_gate.findings import Finding, Severity
+from mirage_gate.findings import INPUT, Finding, Severity
 from mirage_gate.report import Report
 from mirage_gate.reports import Context, _words, text
 from mirage_gate.reports._escape import workflow_data, workflow_property
@@ -46,7 +46,7 @@ def _fence(content: str) -> str:
 
 def _annotations(report: Report, context: Context) -> Iterator[str]:
     groups = _words.folded(report.findings)
-    told = {finding.rank for finding in report.findings if finding.rule.startswith("MG9")}
+    told = {finding.rank for finding in report.findings if finding.rule.startswith(INPUT)}
     for rank in report.failed_ranks:
         if rank.rank not in told:
             # Its reader says nothing of it: an internal error.
