@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from mirage_gate.artifacts.cuda import BUFFERS, LOADED
 from mirage_gate.artifacts.graph import Tensor
 from mirage_gate.facts.layers import layer_in, role_of
 from mirage_gate.facts.regions import BITS, TensorRegions, extent_of, steps
+from mirage_gate.facts.wiring import tasks_in
 from mirage_gate.findings import Finding, Location, Severity
 from mirage_gate.rules._words import declared, groups_of, plural, size, slot_field, tasks
 from mirage_gate.rules.base import rule
@@ -398,35 +399,80 @@ def _type(facts: RankFacts, access: Access) -> str:
     """,
     example="Of 96 tasks of a projection, two read weight rows 0..127 and none rows 128..255.",
     fix="Correct the operator's grid or the tile's offset.",
-    limits="Operators of which more than half of the tiles are odd are not judged.",
+    limits="""
+        Operators of which more than half of the tiles are odd are not judged, and those whose
+        tasks all share one tile only against other runs of their kernel.
+    """,
 )
 def tile_gap(facts: RankFacts) -> Iterator[Finding]:
     wiring, layer_of = facts.wiring, facts.layers.of_group
     operators: dict[object, list[Group]] = defaultdict(list)
     for group in wiring.groups:
         operators[wiring.operator_of(group), layer_of[group.number]].append(group)
+    kernels: dict[_KernelSlot, dict[int, list[list[Group]]]] = defaultdict(dict)
     for groups in operators.values():
         alike = len(groups) > 1 and _alike_but_for_writes(facts, groups)
+        tasks_of_it = tasks_in(groups)
         operands = [group.inputs + group.outputs for group in groups]
         for place, tiles in enumerate(zip(*operands, strict=True)):
             first = wiring.access(groups[0], place)
             name = facts.graph.tensors[first.tensor].base_ptr
             if not _tiled(facts, name, first):
                 continue
-            used: dict[int, int] = {}
-            for tile, group in zip(tiles, groups, strict=True):
-                used[tile] = used.get(tile, 0) + group.count
+            used = _used(groups, tiles)
             if len(used) > 1:
                 odd = _odd_tiles(used, facts.regions.of(name))
             else:
                 odd = set(used) if alike and first.is_input else set()
             if odd:
-                culprits = [
-                    wiring.access(group, place)
-                    for tile, group in zip(tiles, groups, strict=True)
-                    if tile in odd
-                ]
-                yield _tile_finding(facts, name, culprits, len(used))
+                yield _tile_finding(facts, name, _carriers(facts, groups, place, odd), len(used))
+            elif first.reads and tasks_of_it > 1:
+                kernel = (first.group.task_type, first.group.variant, place, tasks_of_it)
+                kernels[kernel].setdefault(len(used), []).append(groups)
+    for (_, _, place, _), by_tiles in kernels.items():
+        yield from _fewer_tiles(facts, place, by_tiles)
+
+
+_KernelSlot = tuple[int, int, int, int]
+"""A kernel's type and variant, a slot's place among all, and how many tasks an operator has."""
+
+
+def _used(groups: list[Group], tiles: Iterable[int]) -> dict[int, int]:
+    """Count the tasks that use each tile."""
+    used: dict[int, int] = {}
+    for tile, group in zip(tiles, groups, strict=True):
+        used[tile] = used.get(tile, 0) + group.count
+    return used
+
+
+def _carriers(
+    facts: RankFacts, groups: list[Group], place: int, tiles: Collection[int]
+) -> list[Access]:
+    accesses = (facts.wiring.access(group, place) for group in groups)
+    return [access for access in accesses if access.tensor in tiles]
+
+
+def _fewer_tiles(
+    facts: RankFacts, place: int, by_tiles: dict[int, list[list[Group]]]
+) -> Iterator[Finding]:
+    """Find operators whose tasks share tiles that are each task's own wherever else they run.
+
+    ``by_tiles`` are the operators of one kernel and of equally many tasks, by the number of
+    tiles that they have in one slot.
+    """
+    if len(by_tiles) < 2:
+        return
+    usual = max(by_tiles, key=lambda tiles: (len(by_tiles[tiles]), tiles))
+    for tiles, operators in by_tiles.items():
+        if tiles >= usual:
+            continue
+        for groups in operators:
+            used = _used(groups, [(group.inputs + group.outputs)[place] for group in groups])
+            share = tasks_in(groups) // usual
+            shared = [tile for tile, count in used.items() if count > share]
+            culprits = _carriers(facts, groups, place, shared)
+            name = facts.graph.tensors[culprits[0].tensor].base_ptr
+            yield _tile_finding(facts, name, culprits, usual)
 
 
 def _tiled(facts: RankFacts, name: str, access: Access) -> bool:

@@ -221,12 +221,13 @@ def task_leads_nowhere(subject: Subject, rng: random.Random) -> Iterator[Mutant]
         yield draft.mutant()
 
 
-@defect("MG3")
+@defect("MG3", "MG702")
 def steps_exchanged(subject: Subject, rng: random.Random) -> Iterator[Mutant]:
     """Two operators in a row exchange their outputs' buffer: the reader gets the wrong one.
 
     The first operator's output and the second's input name another scratch buffer of the layer,
-    which at that time still holds, or already holds, something else.
+    which at that time still holds, or already holds, something else. Where rows are picked at
+    run time no byte can be proven; there MG702 says that no task wrote the buffer before.
     """
     for (operator, side, slot), uses in mixed(rng, subject.by_operator_slot.items()):
         use = uses[0]

@@ -61,6 +61,12 @@ def _key(finding: Finding) -> Key:
     return finding.rule, str(finding.severity), finding.tensor, message
 
 
+def _nameless(key: Key) -> Key:
+    """What is left of it under other names: whoever renames a weight renames it here too."""
+    rule, severity, _, message = key
+    return rule, severity, "", re.sub(r"layer_[N#]\w*", "layer", message)
+
+
 def baseline(report: Report) -> Counter[Key]:
     return Counter(map(_key, _loud(report)))
 
@@ -69,11 +75,11 @@ def _loud(report: Report) -> list[Finding]:
     return [f for f in report.findings if f.severity is not Severity.NOTE]
 
 
-def _new(report: Report, before: Counter[Key]) -> list[Finding]:
-    left = Counter(before)
+def _new(report: Report, before: Counter[Key], renamed: bool = False) -> list[Finding]:
+    left = Counter(map(_nameless, before.elements())) if renamed else Counter(before)
     new = []
     for finding in _loud(report):
-        key = _key(finding)
+        key = _nameless(_key(finding)) if renamed else _key(finding)
         if left[key]:
             left[key] -= 1
         else:
@@ -106,7 +112,8 @@ def judge_defect(
 
 
 def judge_harmless(report: Report, before: Counter[Key], allowed: tuple[str, ...] = ()) -> Verdict:
-    said = [_text(f) for f in _new(report, before) if not any(w in f.message for w in allowed)]
+    new = _new(report, before, renamed=True)
+    said = [_text(f) for f in new if not any(w in f.message for w in allowed)]
     said += [f"not audited: {rank.failure}" for rank in report.failed_ranks]
     return Verdict(not said, said=tuple(said))
 

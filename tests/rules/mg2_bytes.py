@@ -211,6 +211,31 @@ def the_last_tile_of_the_head_is_read_from_the_one_before() -> Pair:
     return pair
 
 
+SUM = 261
+
+
+@fires(
+    "MG207",
+    Severity.WARNING,
+    graph=_first(SUM, "inputs", 2, "attn_proj_out", "offset", last=True),
+    says=("attn_proj_out", "read more than once", "2 tiles in all"),
+)
+def both_tasks_of_the_last_layer_read_one_half_of_the_residual() -> Pair:
+    """In the layer alone it might be meant; in the other layers each task has a half."""
+    pair = qwen3_moe(3).emit()
+    tiles = _operator(pair, SUM, "inputs", 2, "attn_proj_out")
+    tiles[-1]["offset"] = tiles[-2]["offset"]
+    return pair
+
+
+@silent("MG207")
+def a_residual_that_every_layer_reads_one_half_of() -> Pair:
+    pair = qwen3_moe(3).emit()
+    for tile in _operator(pair, SUM, "inputs", 2, "attn_proj_out"):
+        tile["offset"] = 0
+    return pair
+
+
 @silent("MG207")
 def an_operator_whose_tasks_all_read_the_same() -> Pair:
     return qwen3(3).emit()
