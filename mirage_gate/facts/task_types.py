@@ -55,7 +55,8 @@ class TaskType(msgspec.Struct, frozen=True):
     """One task type. ``final``: what it writes is the model's result, read by the host.
 
     ``frame`` marks the types that the runtime handles itself, without a dispatch branch.
-    ``collective`` marks those that talk to other ranks.
+    ``collective`` marks those that talk to other ranks. ``words`` are what the names of the
+    tensors in the inputs have in them, empty where that is not said.
     """
 
     code: int
@@ -65,6 +66,7 @@ class TaskType(msgspec.Struct, frozen=True):
     final: bool = False
     frame: bool = False
     collective: bool = False
+    words: tuple[str, ...] = ()
 
     def input(self, slot: int) -> Slot:
         """How input ``slot`` is used."""
@@ -96,6 +98,8 @@ def slots(text: str) -> tuple[Slot, ...]:
 
 
 _ATTENTION = "r rw@ rw@ r? r? r? r?"
+_ATTENTION_WORDS = ("", "k", "v", "q", "k", "cos", "sin")
+"""The caches, the norms of queries and keys, and the rotary tables."""
 
 # name: (inputs, outputs). Only rows that differ from "inputs read, outputs written".
 _ACCESS: dict[str, tuple[str, str]] = {
@@ -273,6 +277,7 @@ def task_type(code: int, name: str) -> TaskType:
         final=name in _FINAL,
         frame=name in _FRAME,
         collective=name in _COLLECTIVE,
+        words=_ATTENTION_WORDS if inputs == _ATTENTION else (),
     )
 
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 from mirage_gate.artifacts.cuda import BUFFERS, LOADED, SENTINEL, Declaration
 from mirage_gate.findings import Finding, Location, Severity
-from mirage_gate.rules._words import groups_of, plural, size, slot_field, storage, tasks
+from mirage_gate.rules._words import declared, groups_of, plural, size, slot_field, storage, tasks
 from mirage_gate.rules.base import rule
 
 if TYPE_CHECKING:
     from mirage_gate.facts import RankFacts
-    from mirage_gate.facts.wiring import Access
+    from mirage_gate.facts.wiring import Access, Group
 
 
 _MOST_UNDECLARED = 20
@@ -456,3 +457,57 @@ def nothing_critical(facts: RankFacts) -> Iterator[Finding]:
         hint="name the rotary tables with --critical +NAME",
         rank=facts.rank,
     )
+
+
+@rule(
+    "MG111",
+    "exchanged-operands",
+    Severity.WARNING,
+    "Two inputs of attention carry each other's tensor, by their names.",
+    why="""
+        Cosine and sine tables have one shape, and so have the caches of keys and values and
+        the norms of queries and keys. Exchanged, each is read by the right tasks in every
+        layer, all bytes are covered, and the positions are wrong.
+    """,
+    example="Input 5 of attention is `sin_pos_embed`, and input 6 is `cos_pos_embed`.",
+    fix="Exchange the two arguments of the attention layer in the builder.",
+    limits="""
+        Names decide: `cos` and `sin`, `k` and `v`, `q` and `k`, as words of their own. Only
+        for the attention kernels of MPK, whose inputs are known.
+    """,
+)
+def exchanged_operands(facts: RankFacts) -> Iterator[Finding]:
+    found: dict[tuple[int, int, int], list[Group]] = {}
+    for group in facts.wiring.groups:
+        words = facts.task_type(group.task_type).words
+        if not words:
+            continue
+        names = facts.wiring.names(group)[0][: len(words)]
+        for one, other in combinations(range(len(names)), 2):
+            own, its = words[one], words[other]
+            if own and its and own != its:
+                here, there = set(names[one].split("_")), set(names[other].split("_"))
+                if {own, its} & here == {its} and {own, its} & there == {own}:
+                    found.setdefault((group.task_type, one, other), []).append(group)
+    for (task_type, one, other), groups in sorted(found.items()):
+        names = facts.wiring.names(groups[0])[0]
+        words = facts.task_type(task_type).words
+        yield Finding(
+            rule="MG111",
+            severity=Severity.WARNING,
+            message=(
+                f"{names[one]} is input {one} of {tasks(facts, groups)} and {names[other]} input "
+                f"{other}: by their names they are each other's ({words[one]}, {words[other]})"
+            ),
+            location=facts.in_graph("all_tasks", groups[0].first, "inputs", one, "base_ptr"),
+            hint=f"exchange {names[one]} and {names[other]}",
+            related=(
+                facts.in_graph(
+                    "all_tasks", groups[0].first, "inputs", other, "base_ptr", note="the other"
+                ),
+                *declared(facts, names[one]),
+                *declared(facts, names[other]),
+            ),
+            tensor=names[one],
+            rank=facts.rank,
+        )

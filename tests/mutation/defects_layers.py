@@ -142,6 +142,24 @@ def two_operands_exchanged_in_one_layer(subject: Subject, rng: random.Random) ->
         yield draft.mutant()
 
 
+@defect("MG111")
+def two_operands_exchanged_everywhere(subject: Subject, rng: random.Random) -> Iterator[Mutant]:
+    """In every layer attention carries sin for cos and cos for sin, or so its caches or norms."""
+    attention = [
+        i for i, task in enumerate(subject.tasks) if task["task_type"] in (103, 116, 153, 164, 257)
+    ]
+    for one, other in mixed(rng, [(1, 2), (3, 4), (5, 6)]):
+        draft = Draft(subject, f"inputs {one} and {other} of attention are exchanged everywhere")
+        exchanged = 0
+        for task in attention:
+            slots = draft.task(task)["inputs"]
+            if len(slots) > other and slots[one]["base_ptr"] != slots[other]["base_ptr"]:
+                slots[one], slots[other] = slots[other], slots[one]
+                exchanged += 1
+        if exchanged:
+            yield draft.mutant()
+
+
 @defect("MG702", "MG7", "MG2")
 def norms_exchanged_within_a_layer(subject: Subject, rng: random.Random) -> Iterator[Mutant]:
     """A layer normalises with its other norm's weight, before attention and after."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from mirage_gate.facts import Options
 from mirage_gate.facts.critical import Critical
 from mirage_gate.facts.task_types import built_in, slots
 from mirage_gate.findings import Severity
-from tests.emitter import LITERAL, Pair, deepseek_v3, qwen3, qwen3_ampere
+from tests.emitter import LITERAL, Declaration, Pair, deepseek_v3, qwen3, qwen3_ampere
 from tests.rules import Path, fires, silent, with_text
 
 EMBEDDING, GATHER, ATTENTION, SILU = 101, 278, 153, 118
@@ -263,3 +265,49 @@ def tables_of_each_layers_own() -> Pair:
 )
 def a_pattern_of_the_users_own_holds_for_layers_too() -> Pair:
     return qwen3(1).with_extra_host("layer_0_bias").emit()
+
+
+def _exchanged(one: int, other: int) -> Pair:
+    pair = qwen3(2).emit()
+    for task in pair.tasks(ATTENTION):
+        inputs = task["inputs"]
+        inputs[one], inputs[other] = inputs[other], inputs[one]
+    return pair
+
+
+def _input_of_attention(index: int) -> Callable[[Pair], Path]:
+    def path(pair: Pair) -> Path:
+        first = pair.graph["all_tasks"].index(pair.tasks(ATTENTION)[0])
+        return ("all_tasks", first, "inputs", index, "base_ptr")
+
+    return path
+
+
+@fires("MG111", Severity.WARNING, graph=_input_of_attention(5), says=("each other's (cos, sin)",))
+def cosine_and_sine_are_exchanged_in_every_layer() -> Pair:
+    return _exchanged(5, 6)
+
+
+@fires("MG111", Severity.WARNING, graph=_input_of_attention(3), says=("each other's (q, k)",))
+def the_norms_of_queries_and_keys_are_exchanged() -> Pair:
+    return _exchanged(3, 4)
+
+
+@fires("MG111", Severity.WARNING, graph=_input_of_attention(1), says=("each other's (k, v)",))
+def the_caches_are_exchanged() -> Pair:
+    return _exchanged(1, 2)
+
+
+@silent("MG111")
+def every_input_in_its_place() -> Pair:
+    return qwen3(2).emit()
+
+
+@silent("MG111")
+def one_table_for_both() -> Pair:
+    pair = qwen3(2).emit()
+    for task in pair.tasks(ATTENTION):
+        for slot in (5, 6):
+            task["inputs"][slot]["base_ptr"] = "cos_sin_table"
+    pair.declarations.insert(0, Declaration("cos_sin_table"))
+    return pair
