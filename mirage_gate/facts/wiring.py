@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mirage_gate.artifacts.graph import METADATA_FIELDS
+from mirage_gate.facts.regions import steps
 from mirage_gate.facts.task_types import Slot
 
 if TYPE_CHECKING:
@@ -92,13 +93,14 @@ class Wiring:
         """Every group, in order of its first task."""
         graph = self._facts.graph
         count = Counter(graph.alike_of)
+        same = self._same
         return [
             Group(
                 number=number,
                 task_type=alike.task_type,
                 variant=alike.variant_id,
-                inputs=alike.inputs,
-                outputs=alike.outputs,
+                inputs=tuple([same.get(n, n) for n in alike.inputs]) if same else alike.inputs,
+                outputs=tuple([same.get(n, n) for n in alike.outputs]) if same else alike.outputs,
                 dependent=alike.dependent_event,
                 trigger=alike.trigger_event,
                 first=alike.first,
@@ -106,6 +108,22 @@ class Wiring:
             )
             for number, alike in enumerate(graph.alike)
         ]
+
+    @cached_property
+    def _same(self) -> dict[int, int]:
+        """The references that differ from an earlier one only in strides that are never taken.
+
+        Number to number. A dim of one element has a stride, and no address depends on it.
+        """
+        first: dict[object, int] = {}
+        same: dict[int, int] = {}
+        for number, tensor in enumerate(self._facts.graph.tensors):
+            if 1 in tensor.dims and len(tensor.dims) == len(tensor.strides):
+                key = (tensor.base_ptr, tensor.offset, tensor.data_type, tensor.dims, steps(tensor))
+                earlier = first.setdefault(key, number)
+                if earlier != number:
+                    same[number] = earlier
+        return same
 
     @cached_property
     def kernels(self) -> dict[tuple[int, int], list[Group]]:

@@ -116,14 +116,15 @@ def noise_in_metadata(subject: Subject, rng: random.Random) -> Iterator[Mutant]:
 
 @harmless()
 def strides_of_single_rows(subject: Subject, rng: random.Random) -> Iterator[Mutant]:
-    """A dim of one element has another stride, in all tasks: no address depends on it."""
+    """A dim of one element has another stride, in all tasks or one: no address depends on it."""
     slots = [tiles for tiles in subject.by_operator_slot.values() if 1 in tiles[0].tile[1]]
-    for _ in range(4 if slots else 0):
-        draft = Draft(subject, "other strides for dims of 1")
+    for times in range(8 if slots else 0):
+        alone = times % 2
+        draft = Draft(subject, f"other strides for dims of 1{' in one task' * alone}")
         for tiles in mixed(rng, slots)[:20]:
             axis = rng.choice([i for i, dim in enumerate(tiles[0].tile[1]) if dim == 1])
             stride = rng.choice([0, 1, 8, 2**30])
-            for use in tiles:
+            for use in [rng.choice(tiles)] if alone else tiles:
                 draft.slot(use.task, use.side, use.slot)["strides"][axis] = stride
         yield draft.mutant()
 
