@@ -132,7 +132,7 @@ class Layers:
         return layers
 
     @cached_property
-    def operator_of(self) -> list[int]:
+    def operator_numbers(self) -> list[int]:
         """The number of each group's operator, by group number."""
         numbers = [0] * len(self._facts.wiring.groups)
         for operator in self.operators:

@@ -722,7 +722,7 @@ def _fuller_runs(
 
     Operator to (one write of the other run, what is left out).
     """
-    operator_of, regions = facts.layers.operator_of, facts.regions.of(name)
+    operator_of, regions = facts.layers.operator_numbers, facts.regions.of(name)
     kernels: dict[object, dict[int, list[Access]]] = {}
     for access in accesses:
         if access.writes:
@@ -750,7 +750,7 @@ def _stale(
     Stale is what was left out, and was read since it was last written. The second round is the
     second iteration: what comes first in it comes after all others.
     """
-    operator_of, regions = facts.layers.operator_of, facts.regions.of(name)
+    operator_of, regions = facts.layers.operator_numbers, facts.regions.of(name)
     runs: dict[int, list[Access]] = defaultdict(list)
     for access in accesses:
         runs[operator_of[access.group.number]].append(access)
