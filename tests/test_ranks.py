@@ -342,6 +342,16 @@ def broken_run() -> list[Pair]:
     return ranks
 
 
+def test_a_folder_is_no_summary_and_a_file_no_format(tmp_path: Path) -> None:
+    folder = write(tmp_path / "all", broken_run())
+    done = CliRunner().invoke(cli, ["merge", folder])
+    assert done.exit_code == 2
+    assert f"first sum it up with `mirage-gate check {folder} -o summary=FILE`" in done.output
+    done = CliRunner().invoke(cli, ["check", folder, "-o", "page.html"])
+    assert done.exit_code == 2
+    assert "'page.html' is no format (a file is FORMAT=page.html)" in done.output
+
+
 def test_merged_summaries_are_one_run(tmp_path: Path) -> None:
     folder = write(tmp_path / "all", broken_run())
     runner = CliRunner()

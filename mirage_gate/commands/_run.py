@@ -93,7 +93,8 @@ def outputs_in(values: Sequence[str]) -> tuple[tuple[str, str], ...]:
     for value in values:
         name, equals, file = value.partition("=")
         if name not in format_names():
-            raise click.UsageError(f"{name!r} is no format: {', '.join(format_names())}")
+            hint = "" if equals or "." not in name else f" (a file is FORMAT={name})"
+            raise click.UsageError(f"{name!r} is no format{hint}: {', '.join(format_names())}")
         if equals and not file:
             raise click.UsageError(f"--output: {value!r} names no file")
         outputs.append((name, "" if file == "-" else file))

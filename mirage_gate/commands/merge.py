@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -46,6 +47,9 @@ def command(
     memory = _run.memory_from(settings, config_file, lock, baseline)
     ranks: list[summary.Summary] = []
     for file in summaries:
+        if Path(file).is_dir():
+            hint = f"mirage-gate check {file} -o summary=FILE"
+            raise click.UsageError(f"{file} is a folder: first sum it up with `{hint}`")
         try:
             ranks.extend(summary.read(file))
         except summary.NotASummary as error:

@@ -27,25 +27,36 @@ if TYPE_CHECKING:
     from mirage_gate.artifacts.graph import Tensor
     from mirage_gate.facts import RankFacts
 
-BITS = {
-    920: 4,
-    925: 4,
-    926: 4,
-    930: 8,
-    935: 8,
-    936: 8,
-    940: 16,
-    941: 16,
-    945: 16,
-    946: 16,
-    950: 32,
-    955: 32,
-    956: 32,
-    960: 64,
-    965: 64,
-    966: 64,
+DATA_TYPES = {
+    920: ("float4", 4),
+    925: ("int4", 4),
+    926: ("uint4", 4),
+    930: ("float8", 8),
+    935: ("int8", 8),
+    936: ("uint8", 8),
+    940: ("float16", 16),
+    941: ("bfloat16", 16),
+    945: ("int16", 16),
+    946: ("uint16", 16),
+    950: ("float32", 32),
+    955: ("int32", 32),
+    956: ("uint32", 32),
+    960: ("double", 64),
+    965: ("int64", 64),
+    966: ("uint64", 64),
 }
-"""Bits of one element, by ``data_type`` code. 999 (unknown) has no size, nor has a new code."""
+"""Name and bits of one element, by ``data_type`` code.
+
+999 (unknown) has no size, nor has a new code.
+"""
+
+BITS = {code: bits for code, (_, bits) in DATA_TYPES.items()}
+
+
+def type_name(code: int) -> str:
+    """Name a data type: ``bfloat16``, or ``data type 977`` where it has no name."""
+    return DATA_TYPES[code][0] if code in DATA_TYPES else f"data type {code}"
+
 
 MOST_BOXES = 1 << 16
 MOST_CELLS = 1 << 17

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mirage_gate.artifacts.cuda import BUFFERS, LOADED
 from mirage_gate.artifacts.graph import Tensor
 from mirage_gate.facts.layers import layer_in, role_of
-from mirage_gate.facts.regions import BITS, TensorRegions, extent_of, steps
+from mirage_gate.facts.regions import BITS, TensorRegions, extent_of, steps, type_name
 from mirage_gate.facts.wiring import tasks_in
 from mirage_gate.findings import Finding, Location, Severity
 from mirage_gate.rules._words import declared, groups_of, plural, size, slot_field, tasks
@@ -383,7 +383,7 @@ def type_clash(facts: RankFacts) -> Iterator[Finding]:
 
 def _type(facts: RankFacts, access: Access) -> str:
     code = facts.graph.tensors[access.tensor].data_type
-    return f"data type {code} ({BITS[code]} bits)"
+    return f"{type_name(code)} ({BITS[code]} bits)"
 
 
 @rule(

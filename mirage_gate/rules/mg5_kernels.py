@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mirage_gate.artifacts.cuda import SENTINEL
-from mirage_gate.facts.regions import BITS
+from mirage_gate.facts.regions import BITS, type_name
 from mirage_gate.facts.wiring import tasks_in
 from mirage_gate.findings import Finding, Location, Severity
 from mirage_gate.rules._words import groups_of, in_layers, plural, slot_field, tasks
@@ -425,4 +425,4 @@ def _odd_shape(
 
 def _tile(shape: tuple[int, tuple[int, ...]]) -> str:
     data_type, dims = shape
-    return f"{' x '.join(map(str, dims)) or 'a scalar'} of data type {data_type}"
+    return f"{' x '.join(map(str, dims)) or 'a scalar'} of {type_name(data_type)}"

@@ -181,7 +181,7 @@ def a_tile_read_by_pointer_needs_no_sixteen_bytes() -> Pair:
     "MG206",
     Severity.WARNING,
     graph=_first(SILU, "inputs", 0, "mlp_mid", "data_type"),
-    says=("data type 950",),
+    says=("float32",),
 )
 def a_reader_that_takes_bfloat16_for_float32() -> Pair:
     pair = qwen3(1).emit()

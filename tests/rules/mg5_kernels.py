@@ -205,7 +205,7 @@ def one_task_takes_the_variant_of_another_projection() -> Pair:
     return pair
 
 
-@fires("MG508", Severity.ERROR, graph=_task(SILU, "variant_id"), says=("data type 950",))
+@fires("MG508", Severity.ERROR, graph=_task(SILU, "variant_id"), says=("float32",))
 def one_task_takes_another_data_type() -> Pair:
     pair = qwen3(2).emit()
     pair.tasks(SILU)[0]["outputs"][0]["data_type"] = 950
