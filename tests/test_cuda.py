@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mirage_gate.artifacts.cuda import CudaSource, Declaration, mask, parse
+from mirage_gate.artifacts.cpp import mask
+from mirage_gate.artifacts.cuda import CudaSource, Declaration, parse
 from tests.emitter import LITERAL, OLD, deepseek_v3, qwen3, qwen3_ampere
 
 HOST = '  char *{0} = static_cast<char*>(model_tensors.at("{0}"));\n  all_tensors["{0}"] = {0};\n'
@@ -81,6 +82,24 @@ def test_a_declaration_knows_its_line_and_that_of_its_storage() -> None:
         '  # if 0\nall_tensors["x"] = x;\n',
         '#if 0 // old\nall_tensors["x"] = x;\n#endif',
         '#if 0 /* old */\nall_tensors["x"] = x;\n#endif',
+        '#if 0\n/*\n#endif\n*/\nall_tensors["x"] = x;\n#endif',
+        '#if 0\n"\\\n#endif"\nall_tensors["x"] = x;\n#endif',
+        '#if 0\n// a \\\n#endif\nall_tensors["x"] = x;\n#endif',
+        '#if 0\na \\\n#endif\nall_tensors["x"] = x;\n#endif',
+        '#if 0 // \\\n#endif\nall_tensors["x"] = x;\n#endif',
+        '#if (0)\nall_tensors["x"] = x;\n#endif',
+        '#if false\nall_tensors["x"] = x;\n#endif',
+        '#if 0x0L\r\nall_tensors["x"] = x;\r\n#endif',
+        '#if 1\n#else\nall_tensors["x"] = x;\n#endif',
+        '#ifdef A\n#elif 1\n#else\nall_tensors["x"] = x;\n#endif',
+        '#if 0\n#elif 0\nall_tensors["x"] = x;\n#endif',
+        '#if 0\n#if 1\nall_tensors["x"] = x;\n#endif\n#endif',
+        '/* a */ #if 0\nall_tensors["x"] = x;\n#endif',
+        '/* a\n*/ #if 0\nall_tensors["x"] = x;\n#endif',
+        '\\\n#if 0\nall_tensors["x"] = x;\n#endif',
+        'auto s = u8R"(\nall_tensors["x"] = x;)";',
+        'auto s = LR"a(\nall_tensors["x"] = x;)a";',
+        'auto s = uR"(\nall_tensors["x"] = x;)" UR"(\nall_tensors["x"] = x;)";',
         'puts("all_tensors[\\"x\\"] = x;");',
         'auto s = R"(all_tensors["x"] = x;)";',
         'auto s = R"cc()" all_tensors["x"] = x; )cc";',
@@ -102,6 +121,20 @@ def test_what_only_looks_like_a_declaration(text: str) -> None:
     [
         'all_tensors["x"] = x; // all_tensors["y"] = y;',
         'a(); /* b */ all_tensors["x"] /* c */ = /* d */ x;',
+        "#if 0\n/*\n#if 1\n*/\n#endif\n" + HOST.format("x"),
+        "#if 0\n#elifdef A\n" + HOST.format("x") + "#endif\n",
+        "#if 0\n#elif 1\n" + HOST.format("x") + "#else\n}\n#endif\n",
+        "#if 0\n#elif A\n" + HOST.format("x") + "#else\n}\n#endif\n",
+        "#if 1\n" + HOST.format("x") + "#else\n}\n#endif\n",
+        "#if 0 || A\n" + HOST.format("x") + "#endif\n",
+        "#if 10\n" + HOST.format("x") + "#endif\n",
+        "x #if 0\n" + HOST.format("x"),
+        'x = "a\\\r\nb";' + HOST.format("x"),
+        "x = u8'\"';" + HOST.format("x"),
+        "case'\"':" + HOST.format("x"),
+        "case'x':" + HOST.format("x"),
+        "x = 0xF'F + 1'000;" + HOST.format("x"),
+        'x = VAR"(a";' + HOST.format("x"),
         "#if 0\n#else\n" + HOST.format("x") + "#endif\n",
         "int n = 1'000'000; " + HOST.format("x"),
         "char c = '\"'; " + HOST.format("x"),

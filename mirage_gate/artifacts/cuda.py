@@ -1,9 +1,9 @@
 """Reading a ``kernel_N.cu``: what it declares, and which slots each task's body names.
 
 The statements and their dialects are those of MPK's code generator (``runtime.cc``),
-before and after its pull request 665. The text is read, never compiled: comments and
-``#if 0`` regions are blanked out, string contents masked, and one scan over keywords hands
-each statement to its own small pattern. Every pattern starts at a keyword and consumes
+before and after its pull request 665. The text is read, never compiled: what is no code is
+blanked out first (:mod:`mirage_gate.artifacts.cpp`), and one scan over keywords hands each
+statement to its own small pattern. Every pattern starts at a keyword and consumes
 what it has looked at, so the time is linear in the text, whatever it holds.
 """
 
@@ -15,6 +15,7 @@ from typing import Literal
 
 import msgspec
 
+from mirage_gate.artifacts.cpp import in_word, mask, structure
 from mirage_gate.artifacts.files import Text
 from mirage_gate.artifacts.graph import METADATA_FIELDS
 from mirage_gate.findings import Location
@@ -116,125 +117,6 @@ class CudaSource(msgspec.Struct, frozen=True):
     unclosed: Location | None = None
 
 
-# What is looked for begins with one of a few characters: the search for those is quick, and
-# what stands there is for a pattern of its own, or for the text before it.
-_NOISE = re.compile(r"/(?=[/*])|\"|'|#(?=[^\S\n]*if)")
-_COMMENT = re.compile(
-    r"""
-      //[^\n\\]*(?:\\\r?\n?[^\n\\]*)*                     # to the end of the (spliced) line
-    | /\*[^*]*(?:\*(?!/)[^*]*)*(?:\*/)?
-    """,
-    re.VERBOSE,
-)
-_RAW = re.compile(r"\"(?P<delimiter>[^()\\\s\"]{0,16})\(")
-_QUOTED = re.compile(r"\"[^\"\\\n]*(?:\\.[^\"\\\n]*)*\"?|'[^'\\\n]*(?:\\.[^'\\\n]*)*'?", re.DOTALL)
-_IF_0 = re.compile(r"[^\S\n]*#[^\S\n]*if[^\S\n]+0[^\S\n]*(?=$|//|/\*)", re.MULTILINE)
-_DIRECTIVE = re.compile(r"#[^\S\n]*(if|ifdef|ifndef|else|elif|endif)\b")
-_HASH = re.compile(r"#(?=[^\S\n]*(?:if|el|endif))")
-_BRACE_OR_HASH = re.compile(rf"\{{|\}}|{_HASH.pattern}")
-_NOT_NEWLINE = re.compile(r"[^\n]")
-_MASK = "\x01"
-
-
-def _line_start(text: str, low: int, at: int) -> int:
-    """Give the start of the line that has nothing but blanks from ``low`` to ``at``; -1 if none."""
-    line = text.rfind("\n", low, at) + 1
-    if not line and low:
-        line = low if text[low - 1] == "\n" else -1
-    return line if line == at or (line >= 0 and text[line:at].isspace()) else -1
-
-
-def _tokens(text: str, wanted: re.Pattern[str], start: int) -> Iterator[tuple[int, str]]:
-    """Give (offset, what) of braces, and of directives where their line starts."""
-    low = start
-    for token in wanted.finditer(text, start):
-        at = token.start()
-        if token[0] != "#":
-            yield at, token[0]
-        elif directive := _DIRECTIVE.match(text, at):
-            line = _line_start(text, low, at)
-            if line >= 0:
-                yield line, directive[1]
-        low = at + 1
-
-
-def _skip_dead_code(text: str, start: int) -> int:
-    """Give the offset of the directive that ends an ``#if 0`` whose line ends at ``start``."""
-    depth = 0
-    for at, word in _tokens(text, _HASH, start):
-        if word.startswith("if"):
-            depth += 1
-        elif depth:
-            depth -= word == "endif"
-        else:
-            return at
-    return len(text)
-
-
-def mask(text: str) -> str:
-    r"""Blank out comments and dead code, and mask the contents of strings.
-
-    The result has the same length; every double quote in it belongs to a real string, whose
-    contents are ``\x01`` repeated. So a statement inside a comment or a string is never
-    taken for one, and a name is read from the original text at the same offsets.
-    """
-    parts: list[str] = []
-    done = at = low = 0
-    while found := _NOISE.search(text, at):
-        at = found.start()
-        start, end, masked = _noise(text, done, low, at)
-        at = low = at + 1
-        if end:
-            parts += (text[done:start], masked)
-            done = at = low = end
-    parts.append(text[done:])
-    return "".join(parts)
-
-
-def _noise(text: str, done: int, low: int, at: int) -> tuple[int, int, str]:
-    """Give the start and the end of what begins at ``at``, and its mask; end 0 for nothing.
-
-    Up to ``done`` the text is masked; from ``low`` to ``at`` nothing begins.
-    """
-    match text[at]:
-        case "/":
-            if comment := _COMMENT.match(text, at):
-                return at, comment.end(), _NOT_NEWLINE.sub(" ", comment[0])
-        case "#":
-            line = _line_start(text, low, at)
-            if line >= 0 and (opening := _IF_0.match(text, line)):
-                end = _skip_dead_code(text, opening.end())
-                return line, end, _NOT_NEWLINE.sub(" ", text[line:end])
-        case '"':
-            is_raw = at > done and text[at - 1] == "R" and not _in_word(text, at - 1)
-            if is_raw and (raw := _RAW.match(text, at)):
-                closing = f'){raw["delimiter"]}"'
-                end = text.find(closing, raw.end())
-                end = len(text) if end < 0 else end + len(closing)
-                return at - 1, end, _MASK * (end - at + 1)
-            end = _end_of_quoted(text, at)
-            closed = end - at > 1 and text[end - 1] == '"'
-            return at, end, '"' + _MASK * (end - at - 1 - closed) + '"' * closed
-        case _:
-            if not (at and text[at - 1] in _HEXADECIMAL):  # else it separates digits
-                end = _end_of_quoted(text, at)
-                return at, end, _NOT_NEWLINE.sub(" ", text[at:end])
-    return at, 0, ""
-
-
-_HEXADECIMAL = frozenset("0123456789abcdefABCDEF")
-
-
-def _end_of_quoted(text: str, at: int) -> int:
-    quoted = _QUOTED.match(text, at)
-    return quoted.end() if quoted else at + 1  # it always matches: a quote is enough
-
-
-def _in_word(text: str, at: int) -> bool:
-    """Whether the character before ``at`` makes a word with what is there."""
-    return at > 0 and (text[at - 1].isalnum() or text[at - 1] == "_")
-
-
 _KEYWORD = re.compile(
     r"(?:all_tensors|char|void|cudaMalloc|cudaMemcpy2DAsync|num_gpus|task|task_desc"
     r"|task_metadata|runtime_config|_execute_task|TaskDesc|FullTaskDesc)\b|\}"
@@ -248,7 +130,7 @@ def _keywords(masked: str) -> Iterator[tuple[str, int]]:
         if word == "}":
             if not at or masked[at - 1] == "\n":
                 yield word, at
-        elif not _in_word(masked, at):
+        elif not in_word(masked, at):
             yield word, at
 
 
@@ -386,7 +268,7 @@ class _Reader:
         open_at: list[int] = []
         passed_over = 0
         alternatives: list[bool] = []
-        for at, word in _tokens(self.masked, _BRACE_OR_HASH, 0):
+        for at, word in structure(self.masked):
             if word in "{}":
                 if passed_over:
                     continue
