@@ -234,6 +234,7 @@ def task_types(config: Config, codes: dict[str, int] | None = None) -> dict[int,
                 name=own.name,
                 inputs=known.inputs if own.inputs is None else slots(own.inputs),
                 outputs=known.outputs if own.outputs is None else slots(own.outputs),
+                words=known.words if own.name == known.name and own.inputs is None else (),
                 final=own.final or known.final,
                 collective=own.collective or known.collective,
             )

@@ -13,8 +13,10 @@ from typing import Any
 import jsonschema
 import msgspec
 import pytest
+from click.testing import CliRunner
 
 from mirage_gate import config, schema_files
+from mirage_gate.cli import cli
 from mirage_gate.config import Config, ConfigError, TaskTypeConfig, WaiverConfig
 from mirage_gate.findings import Severity
 from tests.emitter import qwen3
@@ -249,3 +251,20 @@ def test_the_command_line_wins_over_the_file(tmp_path: Path) -> None:
     status, told = check("gen")
     assert status == 2
     assert "did you mean `MG" in told
+
+
+@pytest.mark.parametrize("key", ["lock", "baseline", "runtime-header", "model-config"])
+def test_a_zero_byte_in_a_path_is_said(tmp_path: Path, key: str) -> None:
+    qwen3(1).write(tmp_path / "a")
+    (tmp_path / "mirage-gate.toml").write_text(f'{key} = "a\\u0000b"\n')
+    arguments = ["check", str(tmp_path / "a"), "--config", str(tmp_path / "mirage-gate.toml")]
+    done = CliRunner().invoke(cli, arguments)
+    assert done.exit_code == 2
+    assert "null byte" in done.output
+
+
+def test_a_zero_byte_in_the_path_of_a_report_is_said(tmp_path: Path) -> None:
+    qwen3(1).write(tmp_path / "a")
+    done = CliRunner().invoke(cli, ["check", str(tmp_path / "a"), "-o", "json=a\0b"])
+    assert done.exit_code != 0
+    assert "null byte" in done.output

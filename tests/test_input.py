@@ -119,6 +119,31 @@ def test_a_pair_of_two_versions() -> None:
     assert audit(*texts(qwen3(1).emit())).exit_status("warning") == 0
 
 
+def test_a_field_that_only_some_tasks_lack() -> None:
+    pair = qwen3(1).emit()
+    pair.fields = [field for field in pair.fields if field != "kv_idx"]
+    for task in pair.graph["all_tasks"][5:7]:
+        task["kv_idx,"] = task.pop("kv_idx")
+    report = audit(*texts(pair))
+    (finding,) = [finding for finding in report.findings if finding.rule == "MG904"]
+    assert finding.severity is Severity.WARNING
+    assert "kv_idx, which 2 of" in finding.message
+    assert finding.location.line == graph_line(pair, ("all_tasks", 5))
+    for task in pair.graph["all_tasks"]:
+        task.pop("kv_idx", None)
+    assert audit(*texts(pair)).exit_status("warning") == 0
+
+
+def test_a_loader_with_an_unknown_field_and_a_graph_in_another_order() -> None:
+    pair = qwen3(1).emit()
+    pair.fields.append("sm_affinity")
+    cuda, _ = texts(pair)
+    graph = {name: pair.graph[name] for name in ("all_tasks", "first_tasks", "all_events")}
+    report = audit(cuda, json.dumps(graph, indent=2))
+    assert [rank.audited for rank in report.ranks] == [True]
+    assert any("sm_affinity" in finding.message for finding in report.findings)
+
+
 def test_a_loader_with_a_field_that_no_version_here_knows() -> None:
     pair = qwen3(1).emit()
     pair.fields.append("sm_affinity")

@@ -184,3 +184,24 @@ def test_the_configuration_on_the_command_line(tmp_path: Path) -> None:
     result = CliRunner().invoke(cli, arguments, standalone_mode=False)
     assert result.return_value == 1
     assert "MG704 error: the graph has 3 layers" in result.output
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"num_experts": 8, "mlp_only_layers": [[0], "1", 2]},
+        {"model_type": ["qwen3"], "rope_theta": 1},
+        {"model_type": {"a": 1}, "layer_types": [[1], None]},
+        {"no_rope_layers": [[], {}, 1], "rope_theta": {}},
+    ],
+    ids=str,
+)
+def test_values_of_an_odd_type_are_passed_over(tmp_path: Path, odd: dict[str, Any]) -> None:
+    assert config(tmp_path, {"num_hidden_layers": 3, **odd}).layers == 3
+
+
+def test_forty_thousand_keys_are_placed_in_one_pass(tmp_path: Path) -> None:
+    """Each looked for on its own, they took a quarter of a minute."""
+    keys = {f"key_{number}": 1 for number in range(40_000)}
+    found = config(tmp_path, {**keys, "num_hidden_layers": 3})
+    assert found.keys["num_hidden_layers"].line == found.keys["key_39999"].line + 1 == 40_002

@@ -54,7 +54,10 @@ def _open(path: str) -> BinaryIO:
     A folder or a device may have an artifact's name, a pipe would block for ever, and a link
     in a pull request may lead to ``/dev/zero``.
     """
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    except ValueError as error:  # a zero byte in the path
+        raise OSError(errno.EINVAL, str(error), path) from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(errno.EINVAL, "it is not a regular file", path)

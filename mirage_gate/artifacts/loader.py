@@ -60,11 +60,14 @@ def load(text: GraphText | bytes) -> Graph | Refusal:
 
 
 def absent(graph: Graph, text: GraphText, fields: Collection[str]) -> dict[str, tuple[int, int]]:
-    """Say which of ``fields`` tasks lack: field to (first task, how many)."""
+    """Say which fields tasks lack: field to (first task, how many).
+
+    Of ``fields``, and of the metadata those that only some tasks lack.
+    """
     lacking: dict[str, tuple[int, int]] = {}
     for place, field in enumerate(METADATA_FIELDS):
         without = {n for n, values in enumerate(graph.metadata) if values[place] == ABSENT}
-        if field in fields and without:
+        if without and (field in fields or len(without) < len(graph.metadata)):
             tasks = [task for task, number in enumerate(graph.metadata_of) if number in without]
             lacking[field] = (tasks[0], len(tasks))
     unknown = [field for field in fields if field not in KNOWN_FIELDS]
@@ -87,6 +90,6 @@ def _lacking(text: GraphText, fields: list[str]) -> dict[str, tuple[int, int]]:
     decode_members = msgspec.json.Decoder(list[member]).decode
     try:
         return count(chain.from_iterable(text.tasks(decode_members)))
-    except UncutError:
+    except (UncutError, msgspec.DecodeError, RecursionError):  # as where it was loaded
         whole = msgspec.json.decode(text.whole(), type=dict[str, msgspec.Raw])
         return count(decode_members(whole["all_tasks"]))

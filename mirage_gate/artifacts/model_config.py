@@ -120,16 +120,21 @@ def _rotary(config: dict[str, Any], attention: frozenset[int]) -> frozenset[int]
     interval = _number(config, "no_rope_layer_interval")
     if interval:
         return frozenset(i for i in attention if (i + 1) % interval)
-    if config.get("model_type") in _NOPE_WHERE_FULL:
+    if _model_type(config) in _NOPE_WHERE_FULL:
         return frozenset(i for i in attention if _layer_type(config, i) != "full_attention")
     return attention
+
+
+def _model_type(config: dict[str, Any]) -> str:
+    value = config.get("model_type")
+    return value if isinstance(value, str) else ""
 
 
 def _qk_norm(config: dict[str, Any]) -> bool:
     for key in ("use_qk_norm", "qk_layernorm"):
         if isinstance(config.get(key), bool):
             return bool(config[key])
-    return config.get("model_type") in _QK_NORM_MODELS
+    return _model_type(config) in _QK_NORM_MODELS
 
 
 def _mixture(config: dict[str, Any], every: frozenset[int]) -> frozenset[int]:
@@ -137,7 +142,7 @@ def _mixture(config: dict[str, Any], every: frozenset[int]) -> frozenset[int]:
     step = _number(config, "decoder_sparse_step") or 1
     every_so_many = _number(config, "moe_layer_freq") or 1
     listed = config.get("mlp_only_layers")
-    without = set(listed) if isinstance(listed, list) else set()
+    without = {i for i in listed if isinstance(i, int)} if isinstance(listed, list) else set()
     return frozenset(
         i
         for i in every
@@ -145,13 +150,20 @@ def _mixture(config: dict[str, Any], every: frozenset[int]) -> frozenset[int]:
     )
 
 
+_KEY = re.compile(r'"(?:[^"\\]|\\.)*"(?=\s*:)')
+
+
 def _places(path: str, text: str, config: dict[str, Any]) -> dict[str, Location]:
+    """Give the place where each key stands first."""
+    wanted = {json.dumps(key): key for key in config}
     places: dict[str, Location] = {}
-    for key in config:
-        match = re.search(rf"{re.escape(json.dumps(key))}\s*:", text)
-        if match:
-            line = text.count("\n", 0, match.start()) + 1
-            column = match.start() - (text.rfind("\n", 0, match.start()) + 1) + 1
-            end = column + len(json.dumps(key))
+    line, start = 1, 0
+    for match in _KEY.finditer(text):
+        key = wanted.pop(match[0], None)
+        if key is not None:
+            line += text.count("\n", start, match.start())
+            start = match.start()
+            column = start - text.rfind("\n", 0, start)
+            end = column + len(match[0])
             places[key] = Location(path, line, column, line, end, note=f"{key} stands here")
     return places

@@ -128,8 +128,8 @@ def write(file: str, text: str) -> None:
 
     try:
         write_file(Path(file), text)
-    except OSError as error:
-        raise click.FileError(file, error.strerror or str(error)) from error
+    except (OSError, ValueError) as error:
+        raise click.FileError(file, getattr(error, "strerror", None) or str(error)) from error
 
 
 @contextlib.contextmanager

@@ -486,7 +486,7 @@ def exchanged_operands(facts: RankFacts) -> Iterator[Finding]:
         for one, other in combinations(range(len(names)), 2):
             own, its = words[one], words[other]
             if own and its and own != its:
-                here, there = set(names[one].split("_")), set(names[other].split("_"))
+                here, there = _words_in(names[one]), _words_in(names[other])
                 if {own, its} & here == {its} and {own, its} & there == {own}:
                     found.setdefault((group.task_type, one, other), []).append(group)
     for (task_type, one, other), groups in sorted(found.items()):
@@ -511,3 +511,7 @@ def exchanged_operands(facts: RankFacts) -> Iterator[Finding]:
             tensor=names[one],
             rank=facts.rank,
         )
+
+
+def _words_in(name: str) -> set[str]:
+    return set(re.split(r"[^a-z0-9]+", name.lower()))

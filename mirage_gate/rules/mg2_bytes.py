@@ -427,14 +427,20 @@ def tile_gap(facts: RankFacts) -> Iterator[Finding]:
             if odd:
                 yield _tile_finding(facts, name, _carriers(facts, groups, place, odd), len(used))
             elif first.reads and tasks_of_it > 1:
-                kernel = (first.group.task_type, first.group.variant, place, tasks_of_it)
+                kernel = (
+                    first.group.task_type,
+                    first.group.variant,
+                    place,
+                    tasks_of_it,
+                    role_of(name),
+                )
                 kernels[kernel].setdefault(len(used), []).append(groups)
-    for (_, _, place, _), by_tiles in kernels.items():
-        yield from _fewer_tiles(facts, place, by_tiles)
+    for kernel, by_tiles in kernels.items():
+        yield from _fewer_tiles(facts, kernel[2], by_tiles)
 
 
-_KernelSlot = tuple[int, int, int, int]
-"""A kernel's type and variant, a slot's place among all, and how many tasks an operator has."""
+_KernelSlot = tuple[int, int, int, int, str]
+"""A kernel's type and variant, a slot's place, an operator's tasks, and the tensor's role."""
 
 
 def _used(groups: list[Group], tiles: Iterable[int]) -> dict[int, int]:
@@ -720,25 +726,28 @@ def _fuller_runs(
 ) -> dict[int, tuple[Access, int]]:
     """Give the operators that leave out what another run of their kernel fills as well.
 
-    Operator to (one write of the other run, what is left out).
+    Operator to (one write of the other run, what is left out). Whoever updates in place what
+    it reads leaves nothing stale.
     """
-    operator_of, regions = facts.layers.operator_numbers, facts.regions.of(name)
+    numbers, regions = facts.layers.operator_numbers, facts.regions.of(name)
     kernels: dict[object, dict[int, list[Access]]] = {}
+    updating = {access.group.number for access in accesses if access.reads}
     for access in accesses:
-        if access.writes:
-            group = access.group
+        group = access.group
+        if access.writes and group.number not in updating:
             slot = (group.task_type, group.variant, access.is_input, access.index)
-            runs = kernels.setdefault(slot, {})
-            runs.setdefault(operator_of[group.number], []).append(access)
+            kernels.setdefault(slot, {}).setdefault(numbers[group.number], []).append(access)
     fuller: dict[int, tuple[Access, int]] = {}
     for runs in kernels.values():
         filled = {run: regions.union(a.tensor for a in own) for run, own in runs.items()}
-        fullest = max(filled, key=lambda run: (filled[run].bit_count(), -run))
-        for run, mask in filled.items():
-            left = filled[fullest] & ~mask
-            if left and mask & filled[fullest] == mask:
-                other = next(a for a in runs[fullest] if regions.mask(a.tensor) & left)
-                fuller[run] = (other, left)
+        masks = set(filled.values())
+        for run, mask in filled.items() if len(masks) > 1 else ():
+            # The fullest of those that fill all that this one fills.
+            full = max((m for m in masks if m & mask == mask), key=int.bit_count)
+            if full != mask:
+                left = full & ~mask
+                writes = next(own for other, own in runs.items() if filled[other] == full)
+                fuller[run] = (next(a for a in writes if regions.mask(a.tensor) & left), left)
     return fuller
 
 
@@ -747,29 +756,37 @@ def _stale(
 ) -> Iterator[tuple[list[Access], Access, Access, int]]:
     """Give (readers, a writer before them, a write of its kernel's other run, stale bytes).
 
-    Stale is what was left out, and was read since it was last written. The second round is the
-    second iteration: what comes first in it comes after all others.
+    Stale is what was left out, and was read since it was last written; where nobody reads
+    what was filled, nothing is. The second round is the second iteration: what comes first in
+    it comes after all others.
     """
-    operator_of, regions = facts.layers.operator_numbers, facts.regions.of(name)
+    numbers, regions = facts.layers.operator_numbers, facts.regions.of(name)
     runs: dict[int, list[Access]] = defaultdict(list)
     for access in accesses:
-        runs[operator_of[access.group.number]].append(access)
+        runs[numbers[access.group.number]].append(access)
     consumed = 0
     left_out: dict[int, int] = {}  # by operator, not written since it ran
+    stale: dict[int, tuple[list[Access], int]] = {}  # by operator, who reads it and what
+    fresh: set[int] = set()  # operators of which what they filled has been read
     told: set[int] = set()
     for operator in (*sorted(runs), *sorted(runs)):
         reads = [a for a in runs[operator] if a.reads and not a.slot.accumulates]
         read = regions.union(a.tensor for a in reads)
         for culprit, left in left_out.items():
-            writer = next(a for a in runs[culprit] if a.writes)
-            new = regions.union(a.tensor for a in runs[culprit] if a.writes)
-            if read & left and read & new and culprit not in told:
-                told.add(culprit)
+            writes = [a for a in runs[culprit] if a.writes]
+            if read & regions.union(a.tensor for a in writes):
+                fresh.add(culprit)
+            if read & left and culprit not in stale:
                 readers = [a for a in reads if regions.mask(a.tensor) & left]
-                yield readers, writer, fuller[culprit][0], read & left
+                stale[culprit] = (readers, read & left)
+            if culprit in stale and culprit in fresh and culprit not in told:
+                told.add(culprit)
+                readers, old = stale[culprit]
+                yield readers, writes[0], fuller[culprit][0], old
         consumed |= read
         written = regions.union(a.tensor for a in runs[operator] if a.writes)
         left_out = {culprit: mask & ~written for culprit, mask in left_out.items()}
         consumed &= ~written
         if operator in fuller:
             left_out[operator] = fuller[operator][1] & consumed
+            fresh.discard(operator)

@@ -353,12 +353,13 @@ def unknown_task_type(facts: RankFacts) -> Iterator[Finding]:
     "MG508",
     "variant-shape",
     Severity.WARNING,
-    "Tasks run a variant that was compiled for tiles of another shape or type.",
+    "Tasks run a variant that was compiled for other tiles, or another than their siblings.",
     why="""
         A variant is a kernel generated for one shape: its tile sizes are template arguments.
         In correct graphs all tasks of one (type, variant) carry, slot by slot, tiles of one
         shape and data type. A task among them with another tile runs a kernel that was
-        compiled for something else. An error where the data types differ in size.
+        compiled for something else. An error where the data types differ in size. Nor do
+        the tasks of one operator, with tiles all alike, run two variants.
     """,
     example="Of 128 tasks of variant 0, one carries 8 x 96 weights where all others carry 8 x 64.",
     fix="Give the tasks the variant that was generated for their tiles, or correct the tiles.",
@@ -366,6 +367,7 @@ def unknown_task_type(facts: RankFacts) -> Iterator[Finding]:
 )
 def variant_shape(facts: RankFacts) -> Iterator[Finding]:
     tensors = facts.graph.tensors
+    told: set[int] = set()
     known: dict[tuple[int, tuple[int, ...]], int] = {}
     tiles = [known.setdefault((t.data_type, t.dims), len(known)) for t in tensors]
     for (task_type, variant), groups in sorted(_kernels(facts).items()):
@@ -389,8 +391,47 @@ def variant_shape(facts: RankFacts) -> Iterator[Finding]:
             if len(counts) > 1:
                 usual = counts.most_common(1)[0][0]
                 odd = {s: carriers[(is_input, index, *s)] for s in counts if s != usual}
+                told.update(group.number for groups in odd.values() for group in groups)
                 yield _odd_shape(facts, branch, is_input, index, usual, odd)
                 break  # the other slots of the same tasks would say it again
+    yield from _mixed_variants(facts, told)
+
+
+def _mixed_variants(facts: RankFacts, told: set[int]) -> Iterator[Finding]:
+    """Find operators whose tasks, with tiles all alike, run more than one variant."""
+    tensors = facts.graph.tensors
+    for operator in facts.layers.operators:
+        if len({group.variant for group in operator.groups}) < 2:
+            continue
+        alike: dict[object, dict[int, list[Group]]] = defaultdict(dict)
+        for group in operator.groups:
+            operands = [tensors[n] for n in group.inputs + group.outputs]
+            tiles = tuple((t.base_ptr, t.data_type, t.dims) for t in operands)
+            alike[tiles].setdefault(group.variant, []).append(group)
+        for variants in alike.values():
+            usual = max(variants, key=lambda variant: (tasks_in(variants[variant]), -variant))
+            for variant, groups in variants.items():
+                if variant != usual and told.isdisjoint(group.number for group in groups):
+                    yield _odd_variant(facts, variant, groups, usual, variants[usual])
+
+
+def _odd_variant(
+    facts: RankFacts, variant: int, groups: list[Group], usual: int, others: list[Group]
+) -> Finding:
+    return Finding(
+        rule="MG508",
+        severity=Severity.WARNING,
+        message=(
+            f"{tasks(facts, groups)} run variant {variant}, and {tasks(facts, others)} of the same "
+            f"operator, with tiles just like theirs, variant {usual}"
+        ),
+        location=facts.in_graph("all_tasks", groups[0].first, "variant_id"),
+        hint="give all tasks of the operator one variant",
+        related=(
+            facts.in_graph("all_tasks", others[0].first, "variant_id", note="the usual variant"),
+        ),
+        rank=facts.rank,
+    )
 
 
 def _odd_shape(

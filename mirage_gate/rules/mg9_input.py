@@ -64,31 +64,34 @@ NO_PARTNER = add(
     "MG904",
     "version-skew",
     Severity.ERROR,
-    "The CUDA file's loader insists on a field that the graph lacks.",
+    "The graph lacks a field that the CUDA file's loader insists on, or some tasks lack one.",
     why="""
         The two halves are of different versions of MPK: the loader throws at start-up, or,
-        worse, reads another meaning.
+        worse, reads another meaning. A warning where only some tasks lack a field and the
+        loader does without: no emitter writes that.
     """,
     example='The loader has `task.at("task_offset")`, and the graph is older than that field.',
     fix="Emit both files again with one version.",
 )
 def version_skew(facts: RankFacts) -> Iterator[Finding]:
-    missing = facts.absent_fields
-    for field, location in facts.cuda.loader_fields.items():
-        if field in missing:
-            task, count = missing[field]
-            yield Finding(
-                rule="MG904",
-                severity=Severity.ERROR,
-                message=(
-                    f"the loader insists on {field}, which {count} of {len(facts.graph.tasks)} "
-                    f"tasks lack (first: task {task}): the pair is not of one build"
-                ),
-                location=location,
-                hint="emit kernel and graph again, together",
-                related=(facts.in_graph("all_tasks", task, note=f"no {field} here"),),
-                rank=facts.rank,
-            )
+    count = len(facts.graph.tasks)
+    for field, (task, lacking) in facts.absent_fields.items():
+        location = facts.cuda.loader_fields.get(field)
+        here = facts.in_graph("all_tasks", task, note=f"no {field} here")
+        what = f"{field}, which {lacking} of {count} tasks lack (first: task {task})"
+        if location is None:
+            message = f"the other tasks carry {what}"
+        else:
+            message = f"the loader insists on {what}: the pair is not of one build"
+        yield Finding(
+            rule="MG904",
+            severity=Severity.WARNING if location is None else Severity.ERROR,
+            message=message,
+            location=location or here,
+            hint="emit kernel and graph again, together",
+            related=(here,) if location else (),
+            rank=facts.rank,
+        )
 
 
 EMBEDDED = add(

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.emitter import LITERAL, OLD, Model, Pair, deepseek_v3, qwen3, qwen3_ampere, qwen3_moe
-from tests.emitter.graph import Program, Tensor
+from tests.emitter.graph import Program, Slot, Tensor
 from tests.emitter.operators import argmax, linear, rms_norm
 from tests.emitter.tasks import KINDS, KINDS_BY_CODE, TaskKind
 
@@ -325,6 +325,64 @@ def other_operators(_: Any, rng: random.Random) -> Iterator[Mutant]:
     for layers in (1, 2, 5):
         model = replace(qwen3(layers), build=build)
         yield _one(model.emit(), f"{layers} layers of split-K, in place, in turns")
+
+
+@unusual
+def one_kernel_for_many_ends(_: Any, rng: random.Random) -> Iterator[Mutant]:
+    """Biases and residuals added by one kernel; image features added in place, to some rows.
+
+    And a buffer of which one kernel fills a part, and after that part was read the other.
+    """
+
+    def build(p: Program, m: Model) -> None:
+        hidden, wide, batch = 128, 256, 8
+        token = p.host("input_token", batch, 1, dtype=965)
+        cos = p.host("rope_cos", 64, 32)
+        table = p.host("embed_tokens", 256, hidden)
+        image = p.host("image_features", 2, hidden)
+        stream, kept = p.scratch("stream", batch, hidden), p.scratch("kept", batch, hidden)
+        normed, out = p.scratch("normed", batch, hidden), p.scratch("out", batch, hidden)
+        both = p.scratch("both", batch, 2 * wide)
+        first = replace(both, shape=(batch, wide))
+        act = p.scratch("act", batch, wide)
+        p.scratch("argmax_part_value", batch, 4)
+        p.scratch("argmax_part_index", batch, 4, dtype=965)
+        logits = p.scratch("logits", batch, 256)
+
+        def add(one: Slot, other: Slot, into: Slot, tasks: int = batch) -> None:
+            p.run("ELEMENTWISE_ADD_SM100", (tasks,), [one, other], [into])
+
+        p.run("EMBEDDING", (1,), [token.whole, table.whole], [stream.whole])
+        for layer in range(m.layers):
+            norm = p.host(m.weight(layer, "norm"), hidden)
+            gate = p.host(m.weight(layer, "gate"), wide, hidden)
+            up = p.host(m.weight(layer, "up"), wide, hidden)
+            gate_bias = p.host(m.weight(layer, "gate_bias"), 1, wide)
+            down = p.host(m.weight(layer, "down"), hidden, wide)
+            bias = p.host(m.weight(layer, "bias"), 1, hidden)
+            rms_norm(p, "RMS_NORM_HOPPER", stream, norm, normed)
+            p.run("MLA_ROPE_Q_SM100", (1,), [normed.whole, cos.whole, cos.whole], [normed.whole])
+            linear(p, "LINEAR_SM100", 4, normed, gate.cut(x=0), first)
+            add(first.cut(x=0), gate_bias.whole, first.cut(x=0))
+            rows = Slot(first, (1, -1, -1), offset=2 * wide)
+            p.run("LINEAR_SM100", (4,), [normed.whole, up.cut(x=0)], [rows])
+            p.run("SILU_MUL", (4,), [both.cut(x=1)], [act.cut(x=1)])
+            linear(p, "LINEAR_SM100", 4, act, down.cut(x=0), out)
+            add(out.cut(x=0), bias.whole, out.cut(x=0))
+            add(stream.cut(x=0), out.cut(x=0), stream.cut(x=0))
+            if layer == 0:
+                rms_norm(p, "RMS_NORM_HOPPER", stream, p.host("kept_norm", hidden), kept)
+                some = replace(stream, shape=(2, hidden))
+                add(some.cut(x=0), image.cut(x=0), some.cut(x=0), tasks=2)
+        add(stream.cut(x=0), kept.cut(x=0), out.cut(x=0))
+        head = p.host("lm_head", 256, hidden)
+        last = p.host("output_token", batch, 1, dtype=965)
+        linear(p, "LINEAR_SM100", 4, out, head.cut(x=0), logits)
+        argmax(p, "ARGMAX_PARTIAL_SM100", "ARGMAX_REDUCE_SM100", 4, logits, last)
+
+    for layers in (2, 4):
+        model = replace(qwen3(layers), build=build)
+        yield _one(model.emit(), f"{layers} layers with biases and image features")
 
 
 def _zeroed(p: Program, out: Tensor, before: Tensor) -> None:

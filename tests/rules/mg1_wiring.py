@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from mirage_gate.config import Config, TaskTypeConfig, task_types
 from mirage_gate.facts import Options
 from mirage_gate.facts.critical import Critical
 from mirage_gate.facts.task_types import built_in, slots
@@ -267,6 +268,13 @@ def a_pattern_of_the_users_own_holds_for_layers_too() -> Pair:
     return qwen3(1).with_extra_host("layer_0_bias").emit()
 
 
+FORK = Config(
+    task_types=[
+        TaskTypeConfig("TASK_FORK_ATTENTION", code=ATTENTION, inputs="r rw@ rw@ r? r? r? r?")
+    ]
+)
+
+
 def _exchanged(one: int, other: int) -> Pair:
     pair = qwen3(2).emit()
     for task in pair.tasks(ATTENTION):
@@ -311,3 +319,22 @@ def one_table_for_both() -> Pair:
             task["inputs"][slot]["base_ptr"] = "cos_sin_table"
     pair.declarations.insert(0, Declaration("cos_sin_table"))
     return pair
+
+
+def _named(cos: str, sin: str) -> Pair:
+    return qwen3(2).named(rope=(cos, sin)).emit()
+
+
+@fires("MG111", Severity.WARNING, graph=_input_of_attention(5), says=("SIN_TABLE is input 5",))
+def the_tables_have_capitals() -> Pair:
+    return _named("SIN_TABLE", "COS_TABLE")
+
+
+@silent("MG111")
+def the_words_are_parts_of_others() -> Pair:
+    return _named("single_cosine", "cosmos_sine")
+
+
+@silent("MG111", options=Options(task_types=task_types(FORK)))
+def a_fork_whose_attention_takes_them_the_other_way_round() -> Pair:
+    return _exchanged(5, 6)

@@ -212,6 +212,30 @@ def one_task_takes_another_data_type() -> Pair:
     return pair
 
 
+@fires(
+    "MG508",
+    Severity.WARNING,
+    graph=_task(SILU, "variant_id"),
+    says=("1 task", "run variant 1", "just like theirs, variant 0"),
+)
+def one_task_takes_a_twin_of_its_siblings_variant() -> Pair:
+    pair = qwen3(2).emit()
+    pair.branches.append(type(pair.branches[0])("TASK_SILU_MUL", 1, "i0 o0"))
+    pair.tasks(SILU)[0]["variant_id"] = 1
+    return pair
+
+
+@silent("MG508")
+def every_other_layer_takes_a_twin_of_the_variant() -> Pair:
+    pair = qwen3(4).emit()
+    pair.branches.append(type(pair.branches[0])("TASK_SILU_MUL", 1, "i0 o0"))
+    silu = pair.tasks(SILU)
+    tasks = len(silu) // 4
+    for number, task in enumerate(silu):
+        task["variant_id"] = number // tasks % 2
+    return pair
+
+
 @silent("MG508")
 def a_variant_for_every_shape() -> Pair:
     return deepseek_v3(5).emit()
