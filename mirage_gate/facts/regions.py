@@ -355,16 +355,18 @@ def ranges_text(ranges: Sequence[tuple[int, int]], more: bool = False) -> str:
 class TensorRegions:
     """The regions of one tensor: a mask for each of its references.
 
-    ``data_types`` are those of its tiles, ``strided`` the strides (:func:`steps`) of each dims
-    among them. ``hull`` is the least and the largest bit that a tile covers, ``end`` one past
-    the last byte at which any tile ends, an empty one too. ``undecided`` says why the tiles
-    could not be compared; then every mask is 0. ``unsized`` is a data type among them that
-    has no size.
+    ``data_types`` are those of its tiles, ``shapes`` their (data type, dims, :func:`steps`),
+    and ``strided`` the steps of each dims among them. ``hull`` is the least and the largest
+    bit that a tile covers, ``end`` one past the last byte at which any tile ends, an empty one
+    too. ``undecided`` says why the tiles could not be compared; then every mask is 0.
+    ``unsized`` is a data type among them that has no size.
     """
 
     def __init__(self, nbytes: int | None, references: dict[int, Tensor]) -> None:
         self.undecided = ""
-        self.data_types = {tensor.data_type for tensor in references.values()}
+        tensors = references.values()
+        self.data_types = {tensor.data_type for tensor in tensors}
+        self.shapes = frozenset([(t.data_type, t.dims, steps(t)) for t in tensors])
         self.unsized = min(self.data_types - BITS.keys(), default=None)
         self.strided: dict[tuple[int, ...], set[tuple[int, ...]]] = {}
         for tensor in references.values():

@@ -202,16 +202,12 @@ def _spans_of_siblings(facts: RankFacts) -> dict[str, tuple[int, int]]:
     many of the same over fewer bytes have read some bytes twice.
     """
     layers: dict[str, dict[str, tuple[tuple[int, int], object]]] = defaultdict(dict)
-    tensors = facts.graph.tensors
     for name, declaration in facts.declared.items():
         accesses = facts.wiring.of(name)
         if declaration.kind == "host" and layer_in(name) is not None and accesses:
-            low, high = facts.regions.of(name).hull
-            tiles = frozenset(
-                (tile.data_type, tile.dims, tile.strides)
-                for tile in (tensors[access.tensor] for access in accesses)
-            )
-            own: object = (facts.wiring.input_refs(name), tiles)
+            regions = facts.regions.of(name)
+            low, high = regions.hull
+            own: object = (facts.wiring.input_refs(name), regions.shapes)
             layers[role_of(name)][name] = ((low // 8, high // 8), own)
     spans: dict[str, tuple[int, int]] = {}
     for siblings in layers.values():
