@@ -25,16 +25,17 @@ BIG = 32 << 20
 
 
 def default_jobs(pairs: Sequence[Pair]) -> int:
-    """Give one process per rank, as far as there are processors, where the files are big."""
+    """Give one process per rank, as far as there are processors, where the files are big.
+
+    A big rank alone gets two.
+    """
     size = 0
     for pair in pairs:
         try:
             size += os.stat(pair.graph).st_size if pair.graph else 0  # noqa: PTH116 - pathlib is slow to load
         except OSError:
             continue
-    if len(pairs) < 2 or size < BIG:
-        return 1
-    return min(len(pairs), _processors())
+    return min(max(len(pairs), 2), _processors()) if size >= BIG else 1
 
 
 def _processors() -> int:
@@ -59,16 +60,16 @@ def check(
 
     ``progress`` is called with a short text before each rank. ``memory`` is what earlier
     runs and people left: a lock, waivers, a baseline. With ``jobs`` above 1, ranks are audited
-    in that many processes. ``summarize`` fills ``Report.summaries`` for a single rank too;
-    ``by_layer`` fills ``Coverage.layers``. ``chosen`` says that the user asked for these
-    ranks and no others. Never raises for what the files contain: a rank that cannot be
-    audited says so in its :class:`RankReport`.
+    in that many processes, and one big rank in two. ``summarize`` fills ``Report.summaries``
+    for a single rank too; ``by_layer`` fills ``Coverage.layers``. ``chosen`` says that the user
+    asked for these ranks and no others. Never raises for what the files contain: a rank that
+    cannot be audited says so in its :class:`RankReport`.
     """
     started = time.perf_counter()
     pairs, memory = list(pairs), memory or Memory()
     selection = selection or Selection()
     whole = summarize or len(pairs) > 1 or memory.lock is not None
-    job = Job(options or Options(), selection, whole, by_layer)
+    job = Job(options or Options(), selection, whole, by_layer, jobs > 1 and len(pairs) == 1)
     if jobs > 1 and len(pairs) > 1:
         from mirage_gate.workers import audit_pairs
 

@@ -20,11 +20,17 @@ from mirage_gate.facts.regions import size_of
 from mirage_gate.facts.wiring import Group, tasks_in, types_of
 from mirage_gate.findings import Finding, Location, Severity
 from mirage_gate.report import Coverage, LayerUse, RankReport
-from mirage_gate.rules.base import all_rules
+from mirage_gate.rules.base import Rule, all_rules
 from mirage_gate.selection import Selection
 from mirage_gate.summary import Summary
 
 SHOWN_SCHEMA_ERRORS = 50
+
+MANY = 50_000
+"""From so many tasks on a second process saves more than it costs."""
+
+_ASIDE = frozenset({"MG3", "MG4", "MG5"})
+"""About half of the work, and little of what the other rules need."""
 
 
 class _Stop(Exception):
@@ -55,13 +61,14 @@ class Job(msgspec.Struct, frozen=True):
     """How to audit a rank.
 
     ``summarize``: sum it up whole, for something to compare it with. ``by_layer``: say of
-    each tensor what each layer does with it.
+    each tensor what each layer does with it. ``beside``: a second process may help.
     """
 
     options: Options
     selection: Selection
     summarize: bool = False
     by_layer: bool = True
+    beside: bool = False
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -142,21 +149,51 @@ def audit_halves(rank: int, cuda_half: Half, graph_half: Half, job: Job) -> Outc
         return _failed(rank, cuda_half.path, graph_half.path, failure, [])
 
 
+Answer = tuple[list[Finding], str]
+"""What rules say, and what went wrong with them: empty for nothing."""
+
+
+def _ask(facts: RankFacts, rules: Iterable[Rule], selection: Selection) -> Answer:
+    found: list[Finding] = []
+    for rule in rules:
+        try:
+            if rule.check is not None:
+                found.extend(selection.weigh(finding) for finding in rule.check(facts))
+        except Exception as error:
+            return found, f"internal error in {rule.id}: {type(error).__name__}: {error}"
+    return found, ""
+
+
+def _ask_all(facts: RankFacts, job: Job) -> Answer:
+    """Ask every enabled rule; of a big graph those on order, events and kernels on the side."""
+    wanted = [r for r in all_rules() if r.scope == "rank" and job.selection.wants(r.id)]
+    aside = [rule for rule in wanted if rule.family in _ASIDE]
+    if not (job.beside and len(facts.graph.tasks) >= MANY and 0 < len(aside) < len(wanted)):
+        return _ask(facts, wanted, job.selection)
+    from mirage_gate import workers
+
+    if not workers.can_fork():
+        return _ask(facts, wanted, job.selection)
+    for name in facts.regions.names:
+        facts.regions.of(name)  # what both sides need is worked out once
+    process = workers.start(_ask, facts, aside, job.selection)
+    try:
+        found, failure = _ask(facts, [r for r in wanted if r not in aside], job.selection)
+    except BaseException:
+        process.stop()
+        raise
+    answer = process.wait()
+    if isinstance(answer, workers.Broke):
+        return found, failure or answer.reason
+    found += answer[0]
+    return sorted(found, key=lambda finding: finding.rule), failure or answer[1]
+
+
 def _judge(facts: RankFacts, text: GraphText, job: Job) -> Outcome:
     """Ask every enabled rule, and place what they say."""
     from mirage_gate import summary as summaries
 
-    selection = job.selection
-    found: list[Finding] = []
-    failure = ""
-    for rule in all_rules():
-        if rule.check is None or rule.scope != "rank" or not selection.wants(rule.id):
-            continue
-        try:
-            found.extend(selection.weigh(finding) for finding in rule.check(facts))
-        except Exception as error:
-            failure = f"internal error in {rule.id}: {type(error).__name__}: {error}"
-            break
+    found, failure = _ask_all(facts, job)
     report = RankReport(
         rank=facts.rank,
         cuda_path=facts.cuda.path,

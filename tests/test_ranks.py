@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import pytest
 from click.testing import CliRunner
 from jsonschema import Draft202012Validator
 
-from mirage_gate import engine, schema_files, summary, workers
+from mirage_gate import engine, rank_audit, schema_files, summary, workers
 from mirage_gate.artifacts import pairs
 from mirage_gate.cli import cli
 from mirage_gate.engine import check
@@ -484,12 +485,70 @@ def test_a_rank_whose_process_dies_was_not_audited(
             death()
         return audit_pair(pair, job)
 
-    monkeypatch.setattr(workers, "audit_pair", dies)
+    monkeypatch.setattr(rank_audit, "audit_pair", dies)
     report = check(pairs.find([write(tmp_path, TP2.emit_all())]), jobs=2)
     assert [rank.rank for rank in report.failed_ranks] == [1]
     assert says in report.failed_ranks[0].failure
     assert report.exit_status("never") == 1
     assert report.ranks[0].audited
+
+
+@pytest.fixture
+def big_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[pairs.Pair]:
+    """One rank with findings of many families, as big as need be for a second process."""
+    pair = TP2.emit_all()[1]
+    tasks = pair.graph["all_tasks"]
+    tasks[7]["trigger_event"] += 1
+    tasks[9]["outputs"][0]["offset"] += 2
+    tasks[20]["variant_id"] = 7
+    pair.declarations.insert(0, type(pair.declarations[0])("nobody_reads_it"))
+    monkeypatch.setattr(rank_audit, "MANY", 1)
+    return pairs.find([write(tmp_path, [pair])])
+
+
+def test_one_big_rank_in_two_processes_is_the_same(
+    big_alone: list[pairs.Pair], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[object] = []
+    start = workers.start
+
+    def starts(*arguments: Any) -> workers.Process:
+        started.append(arguments)
+        return start(*arguments)
+
+    monkeypatch.setattr(workers, "start", starts)
+    one, two = check(big_alone), check(big_alone, jobs=2)
+    assert len(started) == 1
+    assert {finding.rule[:3] for finding in one.findings} >= {"MG1", "MG2", "MG4", "MG5"}
+    assert msgspec.structs.replace(one, seconds=0) == msgspec.structs.replace(two, seconds=0)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forks")
+@pytest.mark.parametrize(
+    ("death", "says"),
+    [
+        (lambda: os.kill(os.getpid(), signal.SIGKILL), "was killed by signal 9"),
+        (lambda: os._exit(0), "ended with 0"),
+        (lambda: 1 // 0, "internal error in MG301: ZeroDivisionError"),
+        (lambda: sys.exit(0), "the audit broke: SystemExit"),
+    ],
+    ids=["killed", "gone", "raises", "exits"],
+)
+def test_a_big_rank_whose_second_process_dies_was_not_audited(
+    big_alone: list[pairs.Pair],
+    monkeypatch: pytest.MonkeyPatch,
+    death: Callable[[], object],
+    says: str,
+) -> None:
+    rules = tuple(
+        msgspec.structs.replace(rule, check=lambda _: death()) if rule.id == "MG301" else rule
+        for rule in all_rules()
+    )
+    monkeypatch.setattr(rank_audit, "all_rules", lambda: rules)
+    report = check(big_alone, jobs=2)
+    assert [rank.rank for rank in report.failed_ranks] == [1]
+    assert says in report.failed_ranks[0].failure
+    assert report.exit_status("never") != 0
 
 
 def test_one_rank_or_small_files_need_no_processes(tmp_path: Path) -> None:
@@ -504,6 +563,7 @@ def test_big_files_have_a_process_each(tmp_path: Path) -> None:
         with open(pair.graph, "ab") as file:  # noqa: PTH123
             file.truncate(engine.BIG)
     assert 1 <= engine.default_jobs(found) <= 2
+    assert engine.default_jobs(found[:1]) == engine.default_jobs(found)
 
 
 # -- A rule that breaks ------------------------------------------------------------------------
