@@ -56,8 +56,8 @@ def _open(path: str) -> BinaryIO:
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-    except ValueError as error:  # a zero byte in the path
-        raise OSError(errno.EINVAL, str(error), path) from error
+    except ValueError as error:
+        raise OSError(errno.EINVAL, "its path holds a zero byte", path) from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(errno.EINVAL, "it is not a regular file", path)

@@ -128,8 +128,10 @@ def write(file: str, text: str) -> None:
 
     try:
         write_file(Path(file), text)
-    except (OSError, ValueError) as error:
-        raise click.FileError(file, getattr(error, "strerror", None) or str(error)) from error
+    except OSError as error:
+        raise click.FileError(file, error.strerror or str(error)) from error
+    except ValueError as error:
+        raise click.FileError(file, "its path holds a zero byte") from error
 
 
 @contextlib.contextmanager
