@@ -496,6 +496,7 @@ def test_a_rank_whose_process_dies_was_not_audited(
 @pytest.fixture
 def big_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[pairs.Pair]:
     """One rank with findings of many families, as big as need be for a second process."""
+    assert workers.can_fork()  # or what is to die would be this process
     pair = TP2.emit_all()[1]
     tasks = pair.graph["all_tasks"]
     tasks[7]["trigger_event"] += 1
@@ -506,6 +507,7 @@ def big_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[pairs.Pai
     return pairs.find([write(tmp_path, [pair])])
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="forks")
 def test_one_big_rank_in_two_processes_is_the_same(
     big_alone: list[pairs.Pair], monkeypatch: pytest.MonkeyPatch
 ) -> None:
