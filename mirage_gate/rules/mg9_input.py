@@ -68,7 +68,7 @@ NO_PARTNER = add(
     why="""
         The two halves are of different versions of MPK: the loader throws at start-up, or,
         worse, reads another meaning. A warning where only some tasks lack a field and the
-        loader does without: no emitter writes that.
+        loader does without: in MPK's graphs all tasks have the same fields.
     """,
     example='The loader has `task.at("task_offset")`, and the graph is older than that field.',
     fix="Emit both files again with one version.",
