@@ -24,7 +24,7 @@ from mirage_gate.engine import check
 from mirage_gate.findings import Finding, Severity
 from mirage_gate.rank_audit import Job, Outcome, audit_pair
 from mirage_gate.report import Report
-from mirage_gate.rules import all_rules
+from mirage_gate.rules import all_rules, rule_by_id
 from mirage_gate.selection import Selection
 from tests.emitter import Pair, deepseek_v3, qwen3
 from tests.emitter.graph import NVSHMEM_TAG
@@ -542,11 +542,7 @@ def test_a_big_rank_whose_second_process_dies_was_not_audited(
     death: Callable[[], object],
     says: str,
 ) -> None:
-    rules = tuple(
-        msgspec.structs.replace(rule, check=lambda _: death()) if rule.id == "MG301" else rule
-        for rule in all_rules()
-    )
-    monkeypatch.setattr(rank_audit, "all_rules", lambda: rules)
+    monkeypatch.setattr(rule_by_id("MG301"), "check", lambda _: death())
     report = check(big_alone, jobs=2)
     assert [rank.rank for rank in report.failed_ranks] == [1]
     assert says in report.failed_ranks[0].failure
@@ -578,11 +574,7 @@ def test_a_rule_that_breaks_proves_nothing(
     def breaks(_: object) -> Any:
         raise RuntimeError("boom")
 
-    broken = [
-        msgspec.structs.replace(one, check=breaks) if one.id == rule else one for one in all_rules()
-    ]
-    monkeypatch.setattr("mirage_gate.rank_audit.all_rules", lambda: broken)
-    monkeypatch.setattr("mirage_gate.across.all_rules", lambda: broken)
+    monkeypatch.setattr(rule_by_id(rule), "check", breaks)
     report = check(pairs.find([write(tmp_path, TP2.emit_all())]))
     assert report.exit_status("never") != 0
     assert all(f"internal error in {rule}" in rank.failure for rank in report.failed_ranks)

@@ -426,10 +426,8 @@ def test_a_report_is_the_same_every_time(tmp_path: Path) -> None:
 
 
 RAISES = """
-from mirage_gate.findings import Severity
-from mirage_gate.rules import all_rules
-from mirage_gate.rules.base import rule
-@rule("MG199", "that-raises", Severity.ERROR, "It raises.", why="w", example="e", fix="f")
+from mirage_gate.rules import rule_by_id
+@rule_by_id("MG101").checked_by
 def that_raises(facts):
     if facts.rank == 1:
         raise {error}

@@ -1,7 +1,7 @@
-"""The rules: one module per family, each rule one function with its whole story.
+"""The rules: one folder per family, one file per rule, found because the file is there.
 
-To add a rule, write a function under :func:`mirage_gate.rules.base.rule` in the family's
-module (or a new ``mgN_*.py``; every module here with that shape is found by itself).
+A rule's file holds its text, then its check. What siblings share stands in modules of the
+family whose names begin with an underscore.
 """
 
 from __future__ import annotations

@@ -7,48 +7,114 @@ the documentation and the severities a user may configure.
 from __future__ import annotations
 
 import importlib
-import pkgutil
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache, cached_property
 from inspect import cleandoc
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import Any, Literal, TypeVar
 
-import msgspec
-
-from mirage_gate.findings import Severity
-
-if TYPE_CHECKING:
-    from mirage_gate.findings import Finding
+from mirage_gate.findings import Finding, Location, Severity
 
 Scope = Literal["rank", "ranks", "memory"]
 """What a check looks at: a ``RankFacts``; the ``Ranks`` of one run; a ``Memory`` and they.
 
 A rank's facts are gone when the next rank is read. What compares ranks, or a run with an
-earlier one, looks at summaries (:mod:`mirage_gate.summary`).
+earlier one, looks at summaries.
 """
 
-Check = Callable[[Any], "Iterator[Finding]"]
+Check = Callable[[Any], Iterator[Finding]]
+_C = TypeVar("_C", bound=Check)
 
 
-class Rule(msgspec.Struct, frozen=True):
-    """One claim the gate can prove.
+class Rule:
+    """One claim the gate can prove: its text for the user, and the check that proves it.
 
     ``claim`` is one line; ``why``, ``example`` and ``fix`` are the help text's sections in
     Markdown; ``limits`` says when the rule is wrong to complain or cannot see. ``severity``
     is the default, which a finding may lower. ``scope`` says what ``check`` is given; it is
     None for what the readers themselves report (MG9: the files could not be taken in).
+    ``folder`` names the family by its folder: ``wiring``, ``bytes``.
     """
 
-    id: str
-    name: str
-    severity: Severity
-    claim: str
-    why: str
-    example: str
-    fix: str
-    limits: str = ""
-    scope: Scope = "rank"
-    check: Check | None = None
+    def __init__(
+        self,
+        id: str,
+        name: str,
+        severity: Severity,
+        claim: str,
+        *,
+        why: str,
+        example: str,
+        fix: str,
+        limits: str = "",
+        scope: Scope = "rank",
+    ) -> None:
+        self.id = id
+        self.name = name
+        self.severity = severity
+        self.claim = claim
+        self.scope = scope
+        self.folder = ""
+        self.check: Check | None = None
+        self._texts = {"why": why, "example": example, "fix": fix, "limits": limits}
+
+    def __repr__(self) -> str:
+        return f"<Rule {self.id} {self.name}>"
+
+    def checked_by(self, check: _C) -> _C:
+        """Make the decorated function the rule's check."""
+        self.check = check
+        return check
+
+    def finding(
+        self,
+        rank: int,
+        message: str,
+        location: Location,
+        *,
+        hint: str,
+        severity: Severity | None = None,
+        related: Iterable[Location] = (),
+        trace: Iterable[Location] = (),
+        tensor: str = "",
+    ) -> Finding:
+        """Say what the rule proved of one rank, as severe as the rule is unless told otherwise.
+
+        ``message`` says what and why in one line, ``hint`` how to fix it; see
+        :class:`mirage_gate.findings.Finding`.
+        """
+        return Finding(
+            rule=self.id,
+            severity=self.severity if severity is None else severity,
+            message=message,
+            location=location,
+            hint=hint,
+            related=tuple(related),
+            trace=tuple(trace),
+            tensor=tensor,
+            rank=rank,
+        )
+
+    # A text is put into shape when it is read: an audit reads none.
+    @cached_property
+    def why(self) -> str:
+        """Why it matters."""
+        return cleandoc(self._texts["why"])
+
+    @cached_property
+    def example(self) -> str:
+        """What it looks like."""
+        return cleandoc(self._texts["example"])
+
+    @cached_property
+    def fix(self) -> str:
+        """How to mend it."""
+        return cleandoc(self._texts["fix"])
+
+    @cached_property
+    def limits(self) -> str:
+        """When the rule is wrong to complain, or cannot see."""
+        return cleandoc(self._texts["limits"])
 
     @property
     def title(self) -> str:
@@ -61,59 +127,24 @@ class Rule(msgspec.Struct, frozen=True):
         return self.id[:3]
 
 
-_rules: dict[str, Rule] = {}
-
-
-def add(rule: Rule) -> Rule:
-    """Put a rule into the table. An id or a name used twice is a mistake in the source."""
-    if rule.id in _rules or any(rule.name == other.name for other in _rules.values()):
-        raise ValueError(f"rule {rule.id} ({rule.name}) is defined twice")
-    _rules[rule.id] = rule
-    return rule
-
-
-def rule(
-    id: str,
-    name: str,
-    severity: Severity,
-    claim: str,
-    *,
-    why: str,
-    example: str,
-    fix: str,
-    limits: str = "",
-    scope: Scope = "rank",
-) -> Callable[[Check], Check]:
-    """Make the decorated function the check of a new rule."""
-
-    def decorate(check: Check) -> Check:
-        add(
-            Rule(
-                id=id,
-                name=name,
-                severity=severity,
-                claim=claim,
-                why=cleandoc(why),
-                example=cleandoc(example),
-                fix=cleandoc(fix),
-                limits=cleandoc(limits),
-                scope=scope,
-                check=check,
-            )
-        )
-        return check
-
-    return decorate
-
-
 @cache
 def all_rules() -> tuple[Rule, ...]:
-    """Every rule, by id. Imports every ``mgN_*`` module beside this one."""
-    package = importlib.import_module("mirage_gate.rules")
-    for module in pkgutil.iter_modules(package.__path__):
-        if module.name.startswith("mg"):
-            importlib.import_module(f"mirage_gate.rules.{module.name}")
-    return tuple(sorted(_rules.values(), key=lambda rule: rule.id))
+    """Every rule, by id: the ``RULE`` of every module in a family's folder beside this one."""
+    found: dict[str, Rule] = {}
+    here = Path(__file__).parent
+    for file in sorted(here.glob("[!_]*/[!_]*.py")):
+        rule = importlib.import_module(f"{__package__}.{file.parent.name}.{file.stem}").RULE
+        rule.folder = file.parent.name
+        other = found.setdefault(rule.id, rule)
+        if other is not rule or rule.name.replace("-", "_") != file.stem:
+            raise ValueError(f"{file}: rule {rule.id} ({rule.name}) is defined twice or misnamed")
+    return tuple(found[id] for id in sorted(found))
+
+
+def question_of(folder: str) -> str:
+    """Give the question that a family of rules asks: the first line of its package's text."""
+    text = importlib.import_module(f"{__package__}.{folder}").__doc__ or ""
+    return text.strip().partition("\n")[0]
 
 
 def rule_by_id(key: str) -> Rule | None:

@@ -1,0 +1,1 @@
+"""Bytes: does what is read lie inside what is written and allocated?"""

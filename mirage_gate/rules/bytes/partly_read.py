@@ -1,0 +1,105 @@
+"""MG203: bytes of a loaded tensor are read by nobody, though their neighbours are."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from mirage_gate.artifacts.cuda import LOADED
+from mirage_gate.facts.layers import layer_in, role_of
+from mirage_gate.findings import Finding, Severity
+from mirage_gate.rules._words import groups_of, size, slot_field, tasks
+from mirage_gate.rules.base import Rule
+from mirage_gate.rules.bytes._shared import touched_tensors
+
+if TYPE_CHECKING:
+    from mirage_gate.facts import RankFacts
+
+RULE = Rule(
+    "MG203",
+    "partly-read",
+    Severity.ERROR,
+    "Bytes of a loaded tensor are read by nobody, though their neighbours are.",
+    why="""
+        A weight of which some rows are never read is a layer that lost a tile: its output
+        lacks columns, or has others twice. An error for shuffled tensors, and for host
+        tensors inside the range that their tiles span (or that the same weight spans in the
+        other layers); a warning for what is written of scratch and symmetric buffers.
+    """,
+    example="Task 12 reads rows 0..127 of `o_proj` twice, and rows 128..255 are read by none.",
+    fix="Give the operator a grid that covers the whole tensor, each tile once.",
+    limits="""
+        A host tensor's size is not in the files: rows missing at its very end show only
+        against the same weight in other layers. Buffers that are also accessed with rows
+        picked at run time are left out.
+    """,
+)
+
+
+@RULE.checked_by
+def partly_read(facts: RankFacts) -> Iterator[Finding]:
+    spans = _spans_of_siblings(facts)
+    for name, declaration, accesses in touched_tensors(facts):
+        if not any(a.reads for a in accesses):
+            continue
+        loaded = declaration.kind in LOADED
+        if not loaded and not all(a.slot.exact for a in accesses):
+            continue
+        regions = facts.regions.of(name)
+        if regions.undecided:
+            continue  # MG208 says it
+        read = regions.union(a.tensor for a in accesses if a.reads or loaded)
+        left = regions.whole & ~read
+        if not loaded:  # an allocation may be larger than what is used of it
+            left &= regions.union(a.tensor for a in accesses if a.writes)
+        text = regions.text(left) if left else ""
+        count = regions.nbytes(left)
+        low, high = (bits // 8 for bits in regions.hull)
+        start, end = spans.get(name, (low, high))
+        outside = [(start, low), (high, end)] if declaration.kind == "host" else []
+        outside = [(first, last) for first, last in outside if first < last]
+        for first, last in outside:
+            text = f"{text or 'bytes'}{', ' * bool(text)} {first}..{last - 1}".replace("  ", " ")
+            count += last - first
+        if not text:
+            continue
+        of = f"{name}{size(declaration)}"
+        if outside:
+            of += f", which spans bytes {start}..{end - 1} in the other layers,"
+        reader = next(a for a in accesses if a.reads)
+        yield RULE.finding(
+            facts.rank,
+            (
+                f"{text} of {declaration.kind} {of} are read by no task, {count} bytes in all; "
+                f"the rest is read by {tasks(facts, groups_of(a for a in accesses if a.reads))}"
+            ),
+            declaration.location,
+            hint=f"give its reader a grid that covers all of {name}, each tile once",
+            severity=Severity.ERROR if loaded else Severity.WARNING,
+            related=(slot_field(facts, reader, "offset", "the tensor's first reader"),),
+            tensor=name,
+        )
+
+
+def _spans_of_siblings(facts: RankFacts) -> dict[str, tuple[int, int]]:
+    """Say where the tiles of each layer's host tensor usually start and end, in bytes.
+
+    Given only where at least two layers, and most of them, agree on the span and on the grid
+    that fills it: a layer of another size has other tiles or another number of them, but as
+    many of the same over fewer bytes have read some bytes twice.
+    """
+    layers: dict[str, dict[str, tuple[tuple[int, int], object]]] = defaultdict(dict)
+    for name, declaration in facts.declared.items():
+        accesses = facts.wiring.of(name)
+        if declaration.kind == "host" and layer_in(name) is not None and accesses:
+            regions = facts.regions.of(name)
+            low, high = regions.hull
+            own: object = (facts.wiring.input_refs(name), regions.shapes)
+            layers[role_of(name)][name] = ((low // 8, high // 8), own)
+    spans: dict[str, tuple[int, int]] = {}
+    for siblings in layers.values():
+        ((span, grid), count), *_ = Counter(siblings.values()).most_common(1)
+        if count >= 2 and 2 * count > len(siblings):
+            spans.update({name: span for name, (_, own) in siblings.items() if own == grid})
+    return spans

@@ -1,0 +1,1 @@
+"""Events: do the counts let the graph run to its end?"""

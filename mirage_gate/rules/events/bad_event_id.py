@@ -1,0 +1,132 @@
+"""MG405: a task carries an event id that cannot be meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from mirage_gate.artifacts.graph import NO_EVENT
+from mirage_gate.facts.events import NVSHMEM_TAG, gpu_of, position_of, tag_of
+from mirage_gate.findings import Finding, Severity
+from mirage_gate.rules._words import plural
+from mirage_gate.rules.base import Rule
+from mirage_gate.rules.events._shared import capped, layer_text
+
+if TYPE_CHECKING:
+    from mirage_gate.facts import RankFacts
+    from mirage_gate.facts.wiring import Group
+
+RULE = Rule(
+    "MG405",
+    "bad-event-id",
+    Severity.ERROR,
+    "A task carries an event id that cannot be meant.",
+    why="""
+        An id is a tag, the rank that owns the event, and its position. The runtime indexes
+        its counters with the position and checks nothing in the default build: an id past
+        the end writes into other memory. Another rank's number in a local id means that the
+        file belongs to another rank, and an NVSHMEM tag on a task that sends nothing means
+        that nobody ever triggers the event.
+    """,
+    example="`trigger_event` has position 900, and the graph has 726 events.",
+    fix="Emit the graph again; in an emitter of your own, look at how ids are put together.",
+)
+
+
+@RULE.checked_by
+def bad_event_id(facts: RankFacts) -> Iterator[Finding]:
+    graph = facts.events
+    groups = [group for group in facts.wiring.groups if graph.weight[group.number]]
+    remote = {
+        position_of(event_id)
+        for event_id in {group.trigger for group in groups}
+        if graph.is_remote(event_id)
+    }
+    dependents = {group.dependent for group in groups}
+    bad_dependents = {
+        event_id: bad for event_id in dependents if (bad := _bad_dependent(facts, event_id, remote))
+    }
+    triggers = {(group.trigger, group.task_type) for group in groups}
+    bad_triggers = {pair: bad for pair in triggers if (bad := _bad_trigger(facts, *pair))}
+    found: dict[tuple[str, str], list[Group]] = {}
+    for group in groups if bad_dependents or bad_triggers else ():
+        problems = (
+            ("dependent_event", bad_dependents.get(group.dependent)),
+            ("trigger_event", bad_triggers.get((group.trigger, group.task_type))),
+        )
+        for field, problem in problems:
+            if problem:
+                found.setdefault((field, problem), []).append(group)
+    yield from capped(
+        _bad_id(facts, field, problem, groups) for (field, problem), groups in found.items()
+    )
+
+
+def _bad_id(facts: RankFacts, field: str, problem: str, groups: list[Group]) -> Finding:
+    count = facts.events.tasks(groups)
+    first = groups[0]
+    task = first.first or 1
+    event_id = first.dependent if field == "dependent_event" else first.trigger
+    more = f" ({plural(count - 1, 'more task')} like it)" if count > 1 else ""
+    return RULE.finding(
+        facts.rank,
+        (
+            f"{field} {event_id} of task {task} "
+            f"({facts.task_type(first.task_type).name}{layer_text(facts, first)}) {problem}{more}"
+        ),
+        facts.in_graph("all_tasks", task, field),
+        hint="emit the graph again",
+        severity=Severity.WARNING if problem.startswith("carries") else Severity.ERROR,
+    )
+
+
+def _bad_dependent(facts: RankFacts, event_id: int, remote: set[int]) -> str:
+    if event_id == NO_EVENT:
+        return ""
+    position, tag = position_of(event_id), tag_of(event_id)
+    problem = _bad_anywhere(facts, event_id)
+    if problem:
+        return problem
+    if gpu_of(event_id) != facts.events.gpu:
+        return f"is rank {gpu_of(event_id)}'s, and this rank is {facts.events.gpu}"
+    if not position:
+        return "is event 0, the end of the kernel, which no task waits for"
+    if tag and position not in remote:
+        return "carries the NVSHMEM tag, and no other rank triggers that event"
+    return ""
+
+
+def _bad_trigger(facts: RankFacts, event_id: int, task_type: int) -> str:
+    if event_id == NO_EVENT:
+        return ""
+    problem = _bad_anywhere(facts, event_id)
+    if problem:
+        return problem
+    gpu, own, ranks = gpu_of(event_id), facts.events.gpu, facts.cuda.world_size
+    if not tag_of(event_id):
+        if gpu != own:
+            return f"is rank {gpu}'s without the NVSHMEM tag, and this rank is {own}"
+        return "" if position_of(event_id) else "is event 0: triggering it ends the kernel"
+    if not _sends(facts, task_type):
+        return "has the NVSHMEM tag, and its task sends nothing: nobody ever triggers it"
+    if gpu == own:
+        return f"goes to rank {gpu} by NVSHMEM, which is this rank"
+    if ranks and gpu >= ranks:
+        return f"goes to rank {gpu}, and there are {ranks}"
+    return ""
+
+
+def _sends(facts: RankFacts, task_type: int) -> bool:
+    """Whether a type may signal other ranks: it writes there, or nothing is known about it."""
+    kind = facts.task_type(task_type)
+    remote = any(slot.remote and slot.writes for slot in (*kind.inputs, *kind.outputs))
+    return remote or not facts.knows(task_type)
+
+
+def _bad_anywhere(facts: RankFacts, event_id: int) -> str:
+    position, tag = position_of(event_id), tag_of(event_id)
+    if tag not in (0, NVSHMEM_TAG):
+        return f"has the tag 0x{tag:x}, which is none (0x{NVSHMEM_TAG:x} is NVSHMEM's)"
+    if position >= facts.events.count:
+        return f"has position {position}, and there are {plural(facts.events.count, 'event')}"
+    return ""

@@ -1,0 +1,1 @@
+"""Kernels: does every task have a body, and every body its slots?"""

@@ -1,0 +1,115 @@
+"""MG701: one layer lacks an operator or an operand that its siblings have."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from mirage_gate.findings import Finding, Location, Severity
+from mirage_gate.rules._words import declared, in_layers
+from mirage_gate.rules.base import Rule
+from mirage_gate.rules.layers._lacks import Lack, all_lacks
+from mirage_gate.rules.layers._shared import listed, of_layer, slot_at
+
+if TYPE_CHECKING:
+    from mirage_gate.facts import RankFacts
+
+RULE = Rule(
+    "MG701",
+    "layer-outlier",
+    Severity.ERROR,
+    "One layer lacks an operator or an operand that its siblings have.",
+    why="""
+        A builder that passes None in one layer of sixty-one leaves no tensor unused, no byte
+        unread and no event open. The model computes that layer without its positions or its
+        norms and is a little wrong everywhere. Only the sibling layers know better.
+    """,
+    example="""
+        In layer 2 the attention's inputs 5 and 6 are `nullptr`; in all other layers they
+        are the rotary tables.
+    """,
+    fix="""
+        Build the layer as its siblings are built. If the architecture means it (a layer
+        without position encoding), say so with `--model-config` or a waiver.
+    """,
+    limits="""
+        An error only where a critical tensor is missing, a warning otherwise. One layer of
+        three or more is an outlier, or at most one in eight; layers at a regular distance
+        are an architecture. Of two layers, only a missing critical tensor is reported.
+    """,
+)
+
+
+_SHOWN = 4
+
+
+@RULE.checked_by
+def layer_outlier(facts: RankFacts) -> Iterator[Finding]:
+    lacks: dict[int, list[Lack]] = defaultdict(list)
+    for layer, lack in all_lacks(facts):
+        lacks[layer].append(lack)
+    alike: dict[tuple[str, ...], list[int]] = {}
+    for layer in sorted(lacks):
+        # A slot is a better place than the gap where an operator should be.
+        lacks[layer].sort(
+            key=lambda lack: (not lack.critical, lack.index < 0, lack.order, lack.operator)
+        )
+        alike.setdefault(tuple(_texts(lacks[layer])), []).append(layer)
+    for texts, layers in alike.items():
+        found = lacks[layers[0]]
+        first = found[0]
+        critical = [name for lack in found if lack.critical for name in lack.tensors]
+        siblings = sorted(set().union(*(lack.siblings for lack in found)) - set(layers))
+        heavy = bool(critical) and len(layers) <= len(siblings)
+        one, few = len(layers) == 1, len(siblings) == 1
+        lacking = [lack for lack in found if not lack.surplus]
+        subject = listed(critical or [name for lack in lacking or found for name in lack.tensors])
+        if lacking:
+            have = "has" if few else "have"
+            claim = f"run{'s' * one} without {subject}, which {in_layers(siblings)} {have}"
+        else:
+            lack_it = f"{in_layers(siblings)} {'does' if few else 'do'} not"
+            claim = f"{'has' if one else 'have'} {subject}, which {lack_it}"
+        tables = [of_layer(facts, name, [*layers, *siblings]) for name in critical]
+        related = [place for name in dict.fromkeys(tables) for place in declared(facts, name)]
+        related += _has_it(facts, first, layers)
+        yield RULE.finding(
+            facts.rank,
+            f"{in_layers(layers)} {claim}: {_some(texts)}",
+            first.at,
+            hint=f"build {in_layers(layers)} as {in_layers(siblings[:1])} is built",
+            severity=Severity.ERROR if heavy else Severity.WARNING,
+            related=tuple(related),
+            tensor=tables[0] if tables else "",
+        )
+
+
+def _some(texts: Sequence[str]) -> str:
+    more = len(texts) - _SHOWN
+    return "; ".join([*texts[:_SHOWN], *([f"and {more} more"] if more > 0 else [])])
+
+
+def _texts(lacks: Iterable[Lack]) -> Iterator[str]:
+    """Say what is lacking, the slots of one operator together."""
+    slots: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for lack in lacks:
+        slots[lack.operator, lack.state].append(lack.index)
+    for (operator, state), indexes in slots.items():
+        if indexes[0] < 0:
+            yield f"{operator} is {state}"
+        elif len(indexes) == 1:
+            yield f"input {indexes[0]} of {operator} is {state}"
+        else:
+            yield f"inputs {listed(map(str, indexes))} of {operator} are {state}"
+
+
+def _has_it(facts: RankFacts, lack: Lack, without: Collection[int]) -> Iterator[Location]:
+    sibling = next((n for n in lack.siblings if n not in without), None)
+    if sibling is not None:
+        note = f"layer {sibling} {'begins' if lack.surplus else 'has it'} here"
+        operator = lack.siblings[sibling]
+        if lack.index < 0:
+            yield facts.in_graph("all_tasks", operator.first, "task_type", note=note)
+        else:
+            yield slot_at(facts, operator, lack.index).saying(note)

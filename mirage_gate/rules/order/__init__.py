@@ -1,0 +1,1 @@
+"""Order: does every read come after its write?"""

@@ -1,0 +1,72 @@
+"""MG605: the events of one rank join its tasks otherwise than on the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mirage_gate.findings import Finding, Severity
+from mirage_gate.rules._words import plural
+from mirage_gate.rules.base import Rule
+from mirage_gate.rules.ranks._shared import odd_ones
+from mirage_gate.summary import LayerShape, Ranks, Summary
+
+RULE = Rule(
+    "MG605",
+    "event-layout-differs",
+    Severity.WARNING,
+    "The events of one rank join its tasks otherwise than on the others.",
+    why="""
+        A trigger that goes to another rank names an event by its position there. Ranks
+        whose events are laid out alike can be sure that it is the one that was meant.
+    """,
+    example="In layer 2, rank 1's all-reduce waits for 16 events, rank 0's for 32.",
+    fix="Emit all ranks again with one builder.",
+    limits="The rank in an event's id is no difference.",
+    scope="ranks",
+)
+
+
+@RULE.checked_by
+def event_layout_differs(ranks: Ranks) -> Iterator[Finding]:
+    found = odd_ones(ranks, _shapes)
+    if found is None:
+        return
+    usual, _ = found
+    for summary in ranks.audited:
+        if _shapes(summary) == _shapes(usual) or summary.events_at is None:
+            continue
+        theirs = {shape.layer: shape for shape in usual.layers}
+        mine = {shape.layer: shape for shape in summary.layers}
+        layers = [n for n in {**theirs, **mine} if mine.get(n) != theirs.get(n)]
+        if not layers:
+            continue
+        first = layers[0]
+        more = f" and in {plural(len(layers) - 1, 'other')}" if len(layers) > 1 else ""
+        where = "outside of the layers" if first is None else f"in layer {first}"
+        yield RULE.finding(
+            summary.rank,
+            (
+                f"{where}{more}, rank {summary.rank} has {_shape(mine.get(first))}, rank "
+                f"{usual.rank} {_shape(theirs.get(first), mine.get(first))}"
+            ),
+            summary.events_at,
+            hint="emit all ranks again with one builder",
+            related=(usual.events_at.saying(f"rank {usual.rank}'s events"),)
+            if usual.events_at
+            else (),
+        )
+
+
+def _shapes(summary: Summary) -> tuple[tuple[object, ...], ...]:
+    return tuple(
+        (shape.layer, shape.operators, shape.tasks, shape.events) for shape in summary.layers
+    )
+
+
+def _shape(shape: LayerShape | None, other: LayerShape | None = None) -> str:
+    if shape is None:
+        return "nothing"
+    size = f"{plural(shape.operators, 'operator')} and {plural(shape.tasks, 'task')}"
+    if other and (shape.operators, shape.tasks) == (other.operators, other.tasks):
+        return "the same, joined by other events"
+    return size

@@ -1,0 +1,1 @@
+"""Wiring: is every declared tensor wired to a task, and every wired tensor declared?"""
