@@ -46,7 +46,7 @@ def step(name: str) -> Iterator[None]:
 def audit(folder: str) -> None:
     """Take every step of an audit of the first rank in a folder."""
     with step("import"):
-        for module in ("cli", "summary", "artifacts.positions", *FACTS):
+        for module in ("cli", "agreed.summarizing", "artifacts.positions", *FACTS):
             import_module(f"mirage_gate.{module}")
         from mirage_gate.artifacts import cuda as cuda_files
         from mirage_gate.artifacts import files, graph, loader, pairs
@@ -85,8 +85,7 @@ def audit(folder: str) -> None:
             with step(f"rule {rule.id} {rule.name}"):
                 found += rule.check(facts)
     with step("place the findings"):
-        places = [p for f in found for p in (f.location, *f.related, *f.trace) if not p.placed]
-        text.place({place.pointer for place in places})
+        text.placer(place for finding in found for place in finding.places)
     with step("report as SARIF"):
         rank = RankReport(pair.rank, pair.cuda, pair.graph, audited=True)
         context = Context(root=folder, fail_on="error", color=False, verbosity=0)

@@ -9,12 +9,12 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mirage_gate.engine import audit
+    from mirage_gate.auditing.ranks import audit
+    from mirage_gate.auditing.selection import Selection
     from mirage_gate.facts import Options
     from mirage_gate.findings import Finding, Location, Severity
     from mirage_gate.report import Coverage, RankReport, Report
     from mirage_gate.reports import render
-    from mirage_gate.selection import Selection
 
 __version__ = "0.1.0"
 __url__ = "https://github.com/mirage-gate/mirage-gate"
@@ -39,9 +39,9 @@ _HOMES = {
     "Options": "facts",
     "RankReport": "report",
     "Report": "report",
-    "Selection": "selection",
+    "Selection": "auditing.selection",
     "Severity": "findings",
-    "audit": "engine",
+    "audit": "auditing.ranks",
     "render": "reports",
 }
 

@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import msgspec
 
 from mirage_gate.artifacts import files
 from mirage_gate.artifacts.cpp import mask
 from mirage_gate.facts.task_types import TaskType, built_in, slots, task_type
-from mirage_gate.findings import Severity
+from mirage_gate.findings import Location, Severity
 from mirage_gate.report import FailOn
+
+if TYPE_CHECKING:
+    from mirage_gate.agreed.waivers import Waiver
 
 Locate = Literal["auto", "artifact", "builder"]
 Weight = Literal["error", "warning", "note", "off"]
@@ -241,3 +244,34 @@ def task_types(config: Config, codes: dict[str, int] | None = None) -> dict[int,
         except ValueError as error:
             raise ConfigError(f"task type {own.name}: {error}") from error
     return types
+
+
+_WAIVERS_TABLE = re.compile(
+    r"^[ \t]*\[\[[ \t]*(?:tool\.mirage-gate\.)?waivers[ \t]*\]\]", re.MULTILINE
+)
+_WAIVERS_KEY = re.compile(r"^[ \t]*(?:waivers)[ \t]*=", re.MULTILINE)
+
+
+def waivers(config: Config, path: str, rules: Sequence[str]) -> list[Waiver]:
+    """Give the waivers, each with its place in the file. ``rules`` are their ids, in order."""
+    configured = config.waivers
+    if not configured:
+        return []
+    from mirage_gate.agreed.waivers import Waiver
+
+    try:
+        text = files.read_bytes(path).decode("utf-8", errors="replace")
+    except OSError:
+        text = ""
+    places = [match.span() for match in _WAIVERS_TABLE.finditer(text)]
+    if len(places) != len(configured):
+        key = _WAIVERS_KEY.search(text)
+        places = [key.span() if key else (0, 0)] * len(configured)
+    found = []
+    for waiver, rule, (start, end) in zip(configured, rules, places, strict=True):
+        start += len(text[start:end]) - len(text[start:end].lstrip())
+        line = text.count("\n", 0, start) + 1
+        column = start - (text.rfind("\n", 0, start) + 1) + 1
+        at = Location(path, line, column, line, column + max(1, end - start))
+        found.append(Waiver(rule, waiver.tensor, waiver.reason, at, waiver.expires))
+    return found

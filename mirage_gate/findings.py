@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 
 _FAMILIES = "914523678"
@@ -83,6 +83,20 @@ class Finding(msgspec.Struct, frozen=True):
     trace: tuple[Location, ...] = ()
     tensor: str = ""
     rank: int = 0
+
+    @property
+    def places(self) -> tuple[Location, ...]:
+        """Every place it points at."""
+        return (self.location, *self.related, *self.trace)
+
+    def placed(self, place: Callable[[Location], Location]) -> Finding:
+        """The same with each place as ``place`` gives it."""
+        return msgspec.structs.replace(
+            self,
+            location=place(self.location),
+            related=tuple(map(place, self.related)),
+            trace=tuple(map(place, self.trace)),
+        )
 
     def sort_key(self) -> tuple[int, int, str, str, int, int, str, int]:
         """Most severe first, causes before consequences, then by rule and place."""

@@ -9,7 +9,7 @@ import msgspec
 from mirage_gate.findings import Finding, Location, Severity
 
 if TYPE_CHECKING:
-    from mirage_gate.summary import Summary
+    from mirage_gate.agreed.summary import Summary
 
 FailOn = Literal["error", "warning", "note", "never"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mirage_gate.artifacts import pairs
-from mirage_gate.engine import check
+from mirage_gate.auditing.ranks import check
 from mirage_gate.findings import Finding, Severity
 from mirage_gate.report import Report
 from mirage_gate.reports import render

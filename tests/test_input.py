@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mirage_gate.artifacts import pairs
-from mirage_gate.engine import audit, check
+from mirage_gate.auditing.ranks import audit, check
 from mirage_gate.findings import Finding, Severity
 from mirage_gate.report import Report
 from tests.emitter import EMBEDDED, OLD, Pair, qwen3
@@ -198,7 +198,7 @@ def test_a_dangling_link_is_unreadable(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_read_cannot_be_ignored_away() -> None:
-    from mirage_gate.selection import Selection
+    from mirage_gate.auditing.selection import Selection
 
     pair = qwen3(1).emit()
     report = audit(pair.cuda_text(), "{", selection=Selection(select=("MG101",), ignore=("MG9",)))

@@ -12,14 +12,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from mirage_gate.artifacts import pairs
-from mirage_gate.engine import audit
-from mirage_gate.engine import check as check_files
+from mirage_gate.artifacts import cuda, loader, pairs
+from mirage_gate.artifacts.graph import Graph
+from mirage_gate.auditing.ranks import audit
+from mirage_gate.auditing.ranks import check as check_files
+from mirage_gate.auditing.selection import Selection
 from mirage_gate.facts import Options, RankFacts
 from mirage_gate.facts.layers import layer_in, named_in, role_of, spans
 from mirage_gate.findings import Finding, Severity
-from mirage_gate.rank_audit import open_pair
-from mirage_gate.selection import Selection
 from tests.emitter import DEEPSEEK_V3, Model, Pair, deepseek_v3, qwen3, qwen3_ampere, qwen3_moe
 
 LAYERS = Selection(select=("MG7",))
@@ -57,11 +57,12 @@ def said(cuda: str, graph: str | bytes, rank: int = 0) -> tuple[Finding, ...]:
     return report.findings
 
 
-def facts_of(pair: Pair, folder: Path) -> RankFacts:
-    pair.write(folder)
-    facts = open_pair(pairs.find([str(folder)])[0], Options())
-    assert not isinstance(facts, str), facts
-    return facts
+def facts_of(pair: Pair) -> RankFacts:
+    graph = loader.load(pair.json_text().encode())
+    assert isinstance(graph, Graph)
+    return RankFacts(
+        pair.rank, cuda.parse("k.cu", pair.cuda_text().encode()), graph, "g", Options()
+    )
 
 
 # -- Names -------------------------------------------------------------------------------------
@@ -97,8 +98,8 @@ def test_numbers_are_written_as_spans() -> None:
 # -- Places ------------------------------------------------------------------------------------
 
 
-def test_each_operator_has_its_place(tmp_path: Path) -> None:
-    facts = facts_of(deepseek_v3(5).emit(), tmp_path)
+def test_each_operator_has_its_place() -> None:
+    facts = facts_of(deepseek_v3(5).emit())
     assert {layer: len(ops) for layer, ops in facts.layers.by_layer.items()} == {
         **dict.fromkeys(range(3), 22),
         **dict.fromkeys(range(3, 5), 32),
@@ -119,18 +120,16 @@ def test_each_operator_has_its_place(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("part", ["input_layernorm", "k_cache", "o_proj", "down_proj"])
 @pytest.mark.parametrize(("one", "other"), [(0, 1), (1, 2), (0, 4), (3, 4)])
-def test_a_crossed_weight_does_not_move_its_operator(
-    tmp_path: Path, part: str, one: int, other: int
-) -> None:
+def test_a_crossed_weight_does_not_move_its_operator(part: str, one: int, other: int) -> None:
     """The places are those of the graph before the exchange, wherever the weight stands."""
     pair = qwen3(5).emit()
-    right = [o.place for o in facts_of(pair, tmp_path / "right").layers.operators]
+    right = [o.place for o in facts_of(pair).layers.operators]
     exchange(pair.graph, f"layer_{one}_{part}", f"layer_{other}_{part}")
-    assert [o.place for o in facts_of(pair, tmp_path / "crossed").layers.operators] == right
+    assert [o.place for o in facts_of(pair).layers.operators] == right
 
 
-def test_a_graph_without_layers_has_none(tmp_path: Path) -> None:
-    facts = facts_of(qwen3(2).named(weights="w{layer}_{part}").emit(), tmp_path)
+def test_a_graph_without_layers_has_none() -> None:
+    facts = facts_of(qwen3(2).named(weights="w{layer}_{part}").emit())
     assert facts.layers.by_layer == {}
     assert facts.siblings.columns == []
 
@@ -319,9 +318,9 @@ def test_another_residual_of_the_same_size_in_a_real_graph(artifacts: Path, name
 # -- Speed -------------------------------------------------------------------------------------
 
 
-def test_layers_of_a_hundred_and_sixty_thousand_tasks_take_no_time(tmp_path: Path) -> None:
+def test_layers_of_a_hundred_and_sixty_thousand_tasks_take_no_time() -> None:
     """Everything works on operators, of which there are two thousand."""
-    facts = facts_of(deepseek_v3(61, ranks=8).sized(**DEEPSEEK_V3["TP8"]).emit(), tmp_path)
+    facts = facts_of(deepseek_v3(61, ranks=8).sized(**DEEPSEEK_V3["TP8"]).emit())
     assert len(facts.graph.tasks) > 160_000
     assert len(facts.layers.operators) < 2_100
     assert len(facts.siblings.columns) < 80

@@ -12,16 +12,18 @@ import pytest
 from click.testing import CliRunner, Result
 from jsonschema import Draft202012Validator
 
-from mirage_gate import baseline, lock, schema_files, waivers
+from mirage_gate import schema_files
+from mirage_gate.agreed import baseline, lock
+from mirage_gate.agreed.baseline import Baseline, fingerprint, normal
+from mirage_gate.agreed.lock import Lock, Locked
+from mirage_gate.agreed.memory import Memory
+from mirage_gate.agreed.waivers import Waiver
 from mirage_gate.artifacts import pairs
-from mirage_gate.baseline import Baseline, fingerprint, normal
+from mirage_gate.auditing.ranks import check
+from mirage_gate.auditing.selection import Selection
 from mirage_gate.cli import cli
-from mirage_gate.engine import check
 from mirage_gate.findings import Finding, Severity
-from mirage_gate.lock import Lock, Locked
-from mirage_gate.memory import Memory
 from mirage_gate.report import Report
-from mirage_gate.selection import Selection
 from tests.emitter import Model, deepseek_v3, qwen3
 from tests.findings import at, finding
 from tests.rules import line_of
@@ -363,9 +365,9 @@ def test_waivers_of_a_table_in_one_line_stand_where_the_key_does(tmp_path: Path)
         '[project]\nname = "x"\n\n[tool.mirage-gate]\n'
         'waivers = [{ rule = "MG101", reason = "so" }, { rule = "MG102", reason = "so" }]\n'
     )
-    from mirage_gate.config import load
+    from mirage_gate.config import load, waivers
 
-    found = waivers.located(load(file).waivers, str(file), ["MG101", "MG102"])
+    found = waivers(load(file), str(file), ["MG101", "MG102"])
     assert [(w.rule, w.tensor, w.location.line) for w in found] == [
         ("MG101", "*", 5),
         ("MG102", "*", 5),
@@ -373,10 +375,10 @@ def test_waivers_of_a_table_in_one_line_stand_where_the_key_does(tmp_path: Path)
 
 
 def test_the_last_day_of_a_waiver_is_a_day_of_it() -> None:
-    waiver = waivers.Waiver("MG101", "*", "x", at(), date(2026, 3, 31))
+    waiver = Waiver("MG101", "*", "x", at(), date(2026, 3, 31))
     assert not waiver.expired(date(2026, 3, 31))
     assert waiver.expired(date(2026, 4, 1))
-    assert not waivers.Waiver("MG101", "*", "x", at()).expired(date(9999, 12, 31))
+    assert not Waiver("MG101", "*", "x", at()).expired(date(9999, 12, 31))
 
 
 # -- Baseline ----------------------------------------------------------------------------------

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from mirage_gate.auditing.selection import Selection
 from mirage_gate.findings import Finding, Severity
-from mirage_gate.selection import Selection
 from tests.emitter import Pair, deepseek_v3, qwen3, qwen3_moe
 from tests.emitter.graph import INVALID_EVENT
 from tests.emitter.invariants import problems

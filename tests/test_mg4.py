@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirage_gate.engine import audit
+from mirage_gate.auditing.ranks import audit
+from mirage_gate.auditing.selection import Selection
 from mirage_gate.facts import Options
 from mirage_gate.findings import Finding, Severity
-from mirage_gate.selection import Selection
 from tests.emitter import Pair, deepseek_v3, qwen3, qwen3_ampere, qwen3_moe
 from tests.emitter.graph import INVALID_EVENT, NVSHMEM_TAG, dump
 

@@ -10,11 +10,11 @@ import pytest
 from click.testing import CliRunner
 
 from mirage_gate.artifacts.model_config import ModelConfig, ModelConfigError, read
+from mirage_gate.auditing.ranks import audit
+from mirage_gate.auditing.selection import Selection
 from mirage_gate.cli import cli
-from mirage_gate.engine import audit
 from mirage_gate.facts import Options
 from mirage_gate.findings import Finding, Severity
-from mirage_gate.selection import Selection
 from tests.emitter import Model, deepseek_v3, qwen3, qwen3_moe
 from tests.rules import graph_line, line_of
 

@@ -17,15 +17,18 @@ import pytest
 from click.testing import CliRunner
 from jsonschema import Draft202012Validator
 
-from mirage_gate import engine, rank_audit, schema_files, summary, workers
+from mirage_gate import schema_files
+from mirage_gate.agreed import summarizing, summary
 from mirage_gate.artifacts import pairs
+from mirage_gate.auditing import asking, workers
+from mirage_gate.auditing import ranks as all_ranks
+from mirage_gate.auditing.rank import Job, Outcome, audit_pair
+from mirage_gate.auditing.ranks import check
+from mirage_gate.auditing.selection import Selection
 from mirage_gate.cli import cli
-from mirage_gate.engine import check
 from mirage_gate.findings import Finding, Severity
-from mirage_gate.rank_audit import Job, Outcome, audit_pair
 from mirage_gate.report import Report
 from mirage_gate.rules import all_rules, rule_by_id
-from mirage_gate.selection import Selection
 from tests.emitter import Pair, deepseek_v3, qwen3
 from tests.emitter.graph import NVSHMEM_TAG
 from tests.rules import graph_line, line_of
@@ -393,7 +396,7 @@ def test_a_summary_of_several_ranks_is_that_of_each(tmp_path: Path) -> None:
     ]
     assert list(together) == apart
     assert summary.decode(summary.encode(together).encode()) == together
-    assert all(not summary.pointers(one) for one in together)
+    assert all(place.placed for one in together for place in summarizing.places(one))
 
 
 def test_a_summary_holds_to_its_schema(tmp_path: Path) -> None:
@@ -485,7 +488,7 @@ def test_a_rank_whose_process_dies_was_not_audited(
             death()
         return audit_pair(pair, job)
 
-    monkeypatch.setattr(rank_audit, "audit_pair", dies)
+    monkeypatch.setattr(all_ranks, "audit_pair", dies)
     report = check(pairs.find([write(tmp_path, TP2.emit_all())]), jobs=2)
     assert [rank.rank for rank in report.failed_ranks] == [1]
     assert says in report.failed_ranks[0].failure
@@ -503,7 +506,7 @@ def big_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[pairs.Pai
     tasks[9]["outputs"][0]["offset"] += 2
     tasks[20]["variant_id"] = 7
     pair.declarations.insert(0, type(pair.declarations[0])("nobody_reads_it"))
-    monkeypatch.setattr(rank_audit, "MANY", 1)
+    monkeypatch.setattr(asking, "MANY", 1)
     return pairs.find([write(tmp_path, [pair])])
 
 
@@ -551,17 +554,17 @@ def test_a_big_rank_whose_second_process_dies_was_not_audited(
 
 def test_one_rank_or_small_files_need_no_processes(tmp_path: Path) -> None:
     found = pairs.find([write(tmp_path, TP2.emit_all())])
-    assert engine.default_jobs(found) == 1
-    assert engine.default_jobs(found[:1]) == 1
+    assert all_ranks.default_jobs(found) == 1
+    assert all_ranks.default_jobs(found[:1]) == 1
 
 
 def test_big_files_have_a_process_each(tmp_path: Path) -> None:
     found = pairs.find([write(tmp_path, TP2.emit_all())])
     for pair in found:
         with open(pair.graph, "ab") as file:  # noqa: PTH123
-            file.truncate(engine.BIG)
-    assert 1 <= engine.default_jobs(found) <= 2
-    assert engine.default_jobs(found[:1]) == engine.default_jobs(found)
+            file.truncate(all_ranks.BIG)
+    assert 1 <= all_ranks.default_jobs(found) <= 2
+    assert all_ranks.default_jobs(found[:1]) == all_ranks.default_jobs(found)
 
 
 # -- A rule that breaks ------------------------------------------------------------------------

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from mirage_gate import engine
 from mirage_gate.artifacts import pairs
+from mirage_gate.auditing.ranks import check
 from mirage_gate.findings import Severity
 from mirage_gate.report import RankReport, Report
 from mirage_gate.reports import Context, html
@@ -26,7 +26,7 @@ from tests.test_reports import hostile_report
 
 
 def audited(folder: Path) -> Report:
-    return engine.check(pairs.find([str(folder)]))
+    return check(pairs.find([str(folder)]))
 
 
 def rendered(of: Report, root: Path | None = None, **settings: Any) -> str:

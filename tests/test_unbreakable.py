@@ -18,7 +18,7 @@ import pytest
 
 from mirage_gate.artifacts import graph_text
 from mirage_gate.artifacts.pairs import find
-from mirage_gate.engine import check
+from mirage_gate.auditing.ranks import check
 from tests.emitter import deepseek_v3, qwen3
 from tests.scratch import ROOT, clean_environment
 

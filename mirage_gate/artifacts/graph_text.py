@@ -169,6 +169,18 @@ class GraphText:
         except msgspec.DecodeError as error:
             raise changed from error
 
+    def placer(self, locations: Iterable[Location]) -> Callable[[Location], Location]:
+        """Give a function that turns each of some places in this text into a line.
+
+        All of them are looked for at once, and the file is not read again if each is a line
+        already. Raises what :meth:`place` raises.
+        """
+        wanted = {location.pointer for location in locations if not location.placed}
+        places = self.place(wanted) if wanted else {}
+        return lambda location: (
+            location if location.placed else places[location.pointer].saying(location.note)
+        )
+
     def _place(self, pointers: Iterable[str]) -> dict[str, Location]:
         if not self._pieces:
             from mirage_gate.artifacts import positions

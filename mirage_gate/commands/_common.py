@@ -109,8 +109,8 @@ def task_types_from(settings: Config, runtime_header: str | None) -> dict[int, T
 
 def rules_in(listed: Sequence[str]) -> tuple[str, ...]:
     """Check that each word names at least one rule: a mistyped one must not switch all off."""
+    from mirage_gate.auditing.selection import names
     from mirage_gate.rules import all_rules, rule_by_id
-    from mirage_gate.selection import names
 
     checked = []
     for word in listed:

@@ -15,10 +15,10 @@ from mirage_gate.commands import _common
 from mirage_gate.reports._escape import plain
 
 if TYPE_CHECKING:
+    from mirage_gate.agreed.memory import Memory
+    from mirage_gate.auditing.selection import Selection
     from mirage_gate.config import Config
-    from mirage_gate.memory import Memory
     from mirage_gate.report import FailOn, Report
-    from mirage_gate.selection import Selection
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _FILE = click.Path(exists=True, dir_okay=False)
@@ -105,9 +105,9 @@ def outputs_in(values: Sequence[str]) -> tuple[tuple[str, str], ...]:
 
 def selection_from(settings: Config, select: str | None, ignore: str | None) -> Selection:
     """Give the rules that are on, and how loud: the command line's word, else the file's."""
+    from mirage_gate.auditing.selection import Selection
     from mirage_gate.findings import INPUT
     from mirage_gate.rules import all_rules
-    from mirage_gate.selection import Selection
 
     severities, off = _common.severities_from(settings)
     selected = (settings.select or ()) if select is None else _common.words(select)
@@ -128,11 +128,11 @@ def memory_from(
     settings: Config, config_file: str | None, lock: str | None, baseline: str | None
 ) -> Memory:
     """Read what the run is held to: a lock, waivers, a baseline."""
-    from mirage_gate import config, waivers
-    from mirage_gate import lock as locks
-    from mirage_gate.baseline import NotAReport
-    from mirage_gate.baseline import read as read_baseline
-    from mirage_gate.memory import Memory
+    from mirage_gate import config
+    from mirage_gate.agreed import lock as locks
+    from mirage_gate.agreed.baseline import NotAReport
+    from mirage_gate.agreed.baseline import read as read_baseline
+    from mirage_gate.agreed.memory import Memory
     from mirage_gate.rules import rule_by_id
 
     rules = []
@@ -149,7 +149,7 @@ def memory_from(
     try:
         return Memory(
             lock=locks.read(lock_file) if lock_file else None,
-            waivers=tuple(waivers.located(settings.waivers, str(path), rules)),
+            waivers=tuple(config.waivers(settings, str(path), rules)),
             baseline=read_baseline(baseline_file) if baseline_file else None,
         )
     except locks.NotALock as error:

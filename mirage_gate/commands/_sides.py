@@ -10,9 +10,9 @@ import click
 from mirage_gate.commands import _common
 
 if TYPE_CHECKING:
+    from mirage_gate.agreed.lock import Lock
+    from mirage_gate.agreed.summary import Summary
     from mirage_gate.config import Config
-    from mirage_gate.lock import Lock
-    from mirage_gate.summary import Summary
 
 
 def wiring_of(
@@ -23,10 +23,10 @@ def wiring_of(
     runtime_header: str | None = None,
 ) -> Lock:
     """Give the wiring of one path. What cannot be read whole is a usage error."""
+    from mirage_gate.agreed.lock import Lock, NotALock, decode
+    from mirage_gate.agreed.summary import NotASummary
+    from mirage_gate.agreed.summary import decode as decode_summary
     from mirage_gate.artifacts import files, pairs
-    from mirage_gate.lock import Lock, NotALock, decode
-    from mirage_gate.summary import NotASummary
-    from mirage_gate.summary import decode as decode_summary
 
     file = Path(path)
     if file.is_file() and pairs.match(file.name) is None:
@@ -60,12 +60,12 @@ def _audited(
     ranks: frozenset[int] | None,
     runtime_header: str | None,
 ) -> tuple[Summary, ...]:
-    from mirage_gate import engine
     from mirage_gate.artifacts import pairs
+    from mirage_gate.auditing import ranks as all_ranks
+    from mirage_gate.auditing.selection import Selection
     from mirage_gate.facts import Options
     from mirage_gate.facts.critical import Critical
     from mirage_gate.findings import INPUT
-    from mirage_gate.selection import Selection
 
     wanted = ranks if ranks is not None else frozenset(settings.ranks or ())
     try:
@@ -79,12 +79,12 @@ def _audited(
     # Nothing is judged here; what could not be read is reported all the same.
     nothing = Selection(select=(INPUT,))
     with _common.progress() as progress:
-        report = engine.check(
+        report = all_ranks.check(
             found,
             options,
             nothing,
             progress,
-            jobs=settings.jobs or engine.default_jobs(found),
+            jobs=settings.jobs or all_ranks.default_jobs(found),
             summarize=True,
         )
     return report.summaries

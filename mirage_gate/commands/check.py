@@ -85,8 +85,8 @@ def command(
     Exits 0 when the gate passes, 1 on findings or a rank that could not be audited, 2 when
     nothing was audited at all, 3 on an internal error.
     """
-    from mirage_gate import engine
     from mirage_gate.artifacts import pairs
+    from mirage_gate.auditing import ranks as all_ranks
     from mirage_gate.facts import Options
     from mirage_gate.facts.critical import Critical
     from mirage_gate.reports import shows_layers
@@ -108,13 +108,13 @@ def command(
         model=_model(model_config or settings.model_config),
     )
     with _common.progress() as progress:
-        report = engine.check(
+        report = all_ranks.check(
             found,
             options,
             selection,
             progress,
             memory=memory,
-            jobs=jobs or settings.jobs or engine.default_jobs(found),
+            jobs=jobs or settings.jobs or all_ranks.default_jobs(found),
             summarize=any(name == "summary" for name, _ in written),
             by_layer=any(shows_layers(name) for name, _ in written),
             # Files that are named are a choice too: a hook names the staged ones.

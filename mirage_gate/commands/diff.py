@@ -12,7 +12,7 @@ from mirage_gate.commands import _common
 from mirage_gate.reports._escape import markdown, plain
 
 if TYPE_CHECKING:
-    from mirage_gate.lock import Change, Lock
+    from mirage_gate.agreed.lock import Change, Lock
 
 _SECTIONS = (
     ("coverage lost", ("lost", "gone", "fell")),
@@ -52,8 +52,8 @@ def command(
     config_file: str | None,
 ) -> int:
     """Say what coverage NEW gained and lost against OLD: folders, summaries or locks."""
+    from mirage_gate.agreed.lock import LOSSES, changes, folded
     from mirage_gate.commands._sides import wiring_of
-    from mirage_gate.lock import LOSSES, changes, folded
 
     settings = _common.settings_from(config_file)
     before = wiring_of(old, settings, critical, ranks, runtime_header)
@@ -71,7 +71,7 @@ def command(
 
 def _over_ranks(groups: list[list[Change]]) -> list[tuple[list[int], list[Change]]]:
     """Put together what changed alike on several ranks: (ranks, the changes on the first)."""
-    from mirage_gate.lock import say
+    from mirage_gate.agreed.lock import say
 
     alike: dict[tuple[str, ...], tuple[list[int], list[Change]]] = {}
     for group in groups:
@@ -82,7 +82,7 @@ def _over_ranks(groups: list[list[Change]]) -> list[tuple[list[int], list[Change
 
 
 def _counts(before: Lock, after: Lock, ranks: list[int]) -> list[str]:
-    from mirage_gate.lock import counts
+    from mirage_gate.agreed.lock import counts
 
     found: dict[str, list[int]] = {}
     for rank in ranks:
@@ -103,7 +103,7 @@ def _of(numbers: list[int], ranks: list[int]) -> str:
 def _sections(
     groups: list[tuple[list[int], list[Change]]], before: Lock, after: Lock, ranks: list[int]
 ) -> Iterator[tuple[str, list[str]]]:
-    from mirage_gate.lock import say, subject
+    from mirage_gate.agreed.lock import say, subject
 
     for title, kinds in _SECTIONS:
         lines = []

@@ -37,8 +37,9 @@ def command(
     Reports what was found on each rank, and what only the ranks together show. The files
     are of one run, whatever folders its artifacts were in.
     """
-    from mirage_gate import summary
-    from mirage_gate.across import conclude
+    from mirage_gate.agreed import summary
+    from mirage_gate.auditing.counting import of_summary
+    from mirage_gate.auditing.ranks import conclude
 
     started = time.perf_counter()
     settings = _common.settings_from(config_file)
@@ -68,7 +69,7 @@ def command(
         )
         for rank in ranks
     ]
-    report = conclude([rank.report() for rank in ranks], ranks, selection, memory, one_run=True)
+    report = conclude([of_summary(rank) for rank in ranks], ranks, selection, memory, one_run=True)
     report = msgspec.structs.replace(report, seconds=time.perf_counter() - started)
     bar = fail_on or settings.fail_on or "error"
     return _run.give(report, written, bar, color, int(verbose) - int(quiet))

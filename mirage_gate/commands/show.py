@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from mirage_gate.artifacts import pairs
+from mirage_gate.auditing import reading
 from mirage_gate.commands import _common
 from mirage_gate.facts import Options, RankFacts
 from mirage_gate.facts.layers import spans
-from mirage_gate.rank_audit import open_pair
 from mirage_gate.reports._escape import plain
 
 if TYPE_CHECKING:
@@ -57,17 +57,23 @@ def show_tensor(found: Iterable[pairs.Pair], tensor: str, options: Options) -> t
     lines: list[str] = []
     status = 2
     for pair in found:
-        facts = open_pair(pair, options)
-        if isinstance(facts, str):
-            lines.append(f"rank {pair.rank}: {plain(facts)}")
-        elif tensor in facts.declared or facts.wiring.of(tensor):
-            lines.extend(_rank(facts, tensor))
-            status = 0
-        else:
-            close = get_close_matches(tensor, list(facts.declared), n=3)
-            near = f"; near: {', '.join(map(plain, close))}" if close else ""
-            lines.append(f"rank {pair.rank}: no tensor is named {plain(tensor)}{near}")
+        try:
+            cuda, graph = reading.halves(pair)
+            with reading.opened(pair.rank, cuda, graph, options) as (facts, _):
+                if tensor in facts.declared or facts.wiring.of(tensor):
+                    lines.extend(_rank(facts, tensor))
+                    status = 0
+                else:
+                    lines.append(_unknown(facts, tensor))
+        except reading.Refused as refused:
+            lines.append(f"rank {pair.rank}: {plain(refused.failure)}")
     return "\n".join(lines), status
+
+
+def _unknown(facts: RankFacts, tensor: str) -> str:
+    close = get_close_matches(tensor, list(facts.declared), n=3)
+    near = f"; near: {', '.join(map(plain, close))}" if close else ""
+    return f"rank {facts.rank}: no tensor is named {plain(tensor)}{near}"
 
 
 def _rank(facts: RankFacts, tensor: str) -> Iterator[str]:

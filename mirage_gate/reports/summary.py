@@ -6,9 +6,9 @@
 
 from __future__ import annotations
 
+from mirage_gate.agreed.summary import encode
 from mirage_gate.report import Report
 from mirage_gate.reports import Context
-from mirage_gate.summary import encode
 
 NAME = "summary"
 DESCRIPTION = "for `mirage-gate merge`: what the rules across ranks need of each rank"

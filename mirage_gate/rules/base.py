@@ -19,7 +19,7 @@ Scope = Literal["rank", "ranks", "memory"]
 """What a check looks at: a ``RankFacts``; the ``Ranks`` of one run; a ``Memory`` and they.
 
 A rank's facts are gone when the next rank is read. What compares ranks, or a run with an
-earlier one, looks at summaries.
+earlier one, looks at summaries (:mod:`mirage_gate.agreed.summary`).
 """
 
 Check = Callable[[Any], Iterator[Finding]]

@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 
 from mirage_gate.artifacts import pairs
+from mirage_gate.auditing.ranks import audit, check
 from mirage_gate.config import Config, task_types
-from mirage_gate.engine import audit, check
 from mirage_gate.facts import Options
 from mirage_gate.findings import Finding, Severity
 from mirage_gate.report import Report

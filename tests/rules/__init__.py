@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from mirage_gate.engine import audit
+from mirage_gate.auditing.ranks import audit
 from mirage_gate.facts import Options
 from mirage_gate.findings import Finding, Severity
 from mirage_gate.report import Report

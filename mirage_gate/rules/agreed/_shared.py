@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mirage_gate.findings import Finding, Location, Severity
-from mirage_gate.lock import (
+from mirage_gate.agreed.lock import (
     LOSSES,
     Change,
     Lock,
@@ -14,9 +13,10 @@ from mirage_gate.lock import (
     say,
     subject,
 )
-from mirage_gate.memory import Run
+from mirage_gate.agreed.memory import Run
+from mirage_gate.agreed.summary import Summary
+from mirage_gate.findings import Finding, Location, Severity
 from mirage_gate.rules.base import Rule
-from mirage_gate.summary import Summary
 
 HINT = "if it is meant, write the lock again with `mirage-gate lock`"
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mirage_gate.findings import Finding, Severity
-from mirage_gate.lock import (
+from mirage_gate.agreed.lock import (
     changes,
     folded,
 )
-from mirage_gate.memory import Run
+from mirage_gate.agreed.memory import Run
+from mirage_gate.findings import Finding, Severity
 from mirage_gate.rules.agreed._shared import compared, finding_of, is_loss
 from mirage_gate.rules.base import Rule
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mirage_gate.agreed.memory import Run
 from mirage_gate.findings import Finding, Severity
-from mirage_gate.memory import Run
 from mirage_gate.rules.base import Rule
 
 RULE = Rule(

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from typing import TypeVar
 
-from mirage_gate.summary import Ranks, Summary
+from mirage_gate.agreed.joining import Ranks
+from mirage_gate.agreed.summary import Summary
 
 _T = TypeVar("_T", bound=Hashable)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mirage_gate.agreed.joining import Ranks
+from mirage_gate.agreed.summary import Collective, Summary
 from mirage_gate.findings import Finding, Severity
 from mirage_gate.rules._words import plural
 from mirage_gate.rules.base import Rule
 from mirage_gate.rules.ranks._shared import first_difference, odd_ones
-from mirage_gate.summary import Collective, Ranks, Summary
 
 RULE = Rule(
     "MG603",

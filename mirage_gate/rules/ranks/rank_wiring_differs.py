@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
+from mirage_gate.agreed.joining import Ranks
+from mirage_gate.agreed.summary import Summary, Tasks, Wired
 from mirage_gate.artifacts.cuda import LOADED, SENTINEL
 from mirage_gate.facts.layers import role_of
 from mirage_gate.findings import Finding, Severity
 from mirage_gate.rules._words import plural
 from mirage_gate.rules.base import Rule
 from mirage_gate.rules.ranks._shared import odd_ones
-from mirage_gate.summary import Ranks, Summary, Tasks, Wired
 
 RULE = Rule(
     "MG601",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
+from mirage_gate.agreed.joining import Ranks
 from mirage_gate.findings import Finding, Location, Severity
 from mirage_gate.rules._words import plural
 from mirage_gate.rules.base import Rule
-from mirage_gate.summary import Ranks
 
 RULE = Rule(
     "MG606",

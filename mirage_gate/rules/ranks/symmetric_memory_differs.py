@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mirage_gate.agreed.joining import Ranks
+from mirage_gate.agreed.summary import Summary
 from mirage_gate.findings import Finding, Severity
 from mirage_gate.rules.base import Rule
 from mirage_gate.rules.ranks._shared import first_difference, odd_ones
-from mirage_gate.summary import Ranks, Summary
 
 RULE = Rule(
     "MG602",

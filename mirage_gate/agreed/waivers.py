@@ -6,19 +6,13 @@ so it is reported itself.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import date
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
 
 import msgspec
 
-from mirage_gate.artifacts import files
 from mirage_gate.findings import INPUT, Finding, Location
-
-if TYPE_CHECKING:
-    from mirage_gate.config import WaiverConfig
 
 
 class Waiver(msgspec.Struct, frozen=True):
@@ -73,30 +67,3 @@ def apply(
         if i not in used:
             stale.append(Stale(waiver, "matches no finding"))
     return left, len(findings) - len(left), stale
-
-
-_TABLE = re.compile(r"^[ \t]*\[\[[ \t]*(?:tool\.mirage-gate\.)?waivers[ \t]*\]\]", re.MULTILINE)
-_KEY = re.compile(r"^[ \t]*(?:waivers)[ \t]*=", re.MULTILINE)
-
-
-def located(configured: Iterable[WaiverConfig], path: str, rules: Sequence[str]) -> list[Waiver]:
-    """Give the configuration's waivers, each with its place. ``rules`` are their ids, in order."""
-    configured = list(configured)
-    if not configured:
-        return []
-    try:
-        text = files.read_bytes(path).decode("utf-8", errors="replace")
-    except OSError:
-        text = ""
-    places = [match.span() for match in _TABLE.finditer(text)]
-    if len(places) != len(configured):
-        key = _KEY.search(text)
-        places = [key.span() if key else (0, 0)] * len(configured)
-    waivers = []
-    for waiver, rule, (start, end) in zip(configured, rules, places, strict=True):
-        start += len(text[start:end]) - len(text[start:end].lstrip())
-        line = text.count("\n", 0, start) + 1
-        column = start - (text.rfind("\n", 0, start) + 1) + 1
-        at = Location(path, line, column, line, column + max(1, end - start))
-        waivers.append(Waiver(rule, waiver.tensor, waiver.reason, at, waiver.expires))
-    return waivers

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mirage_gate.summary import Summary
+from mirage_gate.agreed.summary import Summary
 
 if TYPE_CHECKING:
-    from mirage_gate.baseline import Baseline
-    from mirage_gate.lock import Locked
-    from mirage_gate.waivers import Stale, Waiver
+    from mirage_gate.agreed.baseline import Baseline
+    from mirage_gate.agreed.lock import Locked
+    from mirage_gate.agreed.waivers import Stale, Waiver
 
 
 class Memory(msgspec.Struct, frozen=True):

@@ -15,10 +15,10 @@ from typing import Any, Literal
 
 import msgspec
 
+from mirage_gate.agreed.summary import Summary, Tasks, Wired
 from mirage_gate.artifacts import files
 from mirage_gate.artifacts.cuda import LOADED, SENTINEL
 from mirage_gate.facts.layers import layer_in, role_of, spans
-from mirage_gate.summary import Summary, Tasks, Wired
 
 VERSION = 1
 

@@ -9,16 +9,12 @@ from __future__ import annotations
 import multiprocessing
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
-
-if TYPE_CHECKING:
-    from mirage_gate.artifacts.pairs import Pair
-    from mirage_gate.rank_audit import Job, Outcome
 
 
 class Broke(msgspec.Struct):
@@ -79,31 +75,29 @@ def can_fork() -> bool:
     return sys.platform == "linux" and threading.active_count() == 1
 
 
-def audit_pairs(
-    pairs: Iterable[Pair], job: Job, jobs: int, progress: Callable[[str], None]
-) -> list[Outcome]:
-    """Audit pairs in up to ``jobs`` processes at a time; the results are in the pairs' order."""
-    from mirage_gate.rank_audit import Outcome, audit_pair, not_audited
+def each(
+    do: Callable[..., object],
+    arguments: Sequence[tuple[object, ...]],
+    at_once: int,
+    tell: Callable[[list[int]], None],
+) -> list[object]:
+    """Do something with each of some arguments, in up to ``at_once`` processes at a time.
 
-    pairs = list(pairs)
-    outcomes: dict[int, Outcome] = {}
-    waiting = list(enumerate(pairs))[::-1]
+    ``tell`` hears which are going on. Gives what each sends, in order, or a :class:`Broke`.
+    """
+    results: dict[int, object] = {}
+    waiting = list(range(len(arguments)))[::-1]
     running: dict[int, Process] = {}
     try:
         while waiting or running:
-            while waiting and len(running) < jobs:
-                index, pair = waiting.pop()
-                running[index] = start(audit_pair, pair, job)
-            names = ", ".join(str(pairs[index].rank) for index in running)
-            progress(f"auditing rank{'s' * (len(running) > 1)} {names}")
-            ready = wait([worker.result for worker in running.values()])
-            for index in [index for index, worker in running.items() if worker.result in ready]:
-                outcome = running.pop(index).wait()
-                if not isinstance(outcome, Outcome):
-                    reason = outcome.reason if isinstance(outcome, Broke) else "it gave no result"
-                    outcome = not_audited(pairs[index], reason)
-                outcomes[index] = outcome
+            while waiting and len(running) < at_once:
+                index = waiting.pop()
+                running[index] = start(do, *arguments[index])
+            tell(list(running))
+            ready = wait([process.result for process in running.values()])
+            for index in [index for index, process in running.items() if process.result in ready]:
+                results[index] = running.pop(index).wait()
     finally:
-        for worker in running.values():
-            worker.stop()
-    return [outcomes[index] for index in range(len(pairs))]
+        for process in running.values():
+            process.stop()
+    return [results[index] for index in range(len(arguments))]

@@ -1,0 +1,73 @@
+"""Asking the rules: each that speaks, of what its scope looks at.
+
+A rule that breaks is a mistake of ours, and must not pass what it was to judge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from mirage_gate.findings import Finding
+from mirage_gate.rules.base import Rule, Scope, all_rules
+
+if TYPE_CHECKING:
+    from mirage_gate.auditing.selection import Selection
+    from mirage_gate.facts import RankFacts
+
+MANY = 50_000
+"""From so many tasks on a second process saves more than it costs."""
+
+_ASIDE = frozenset({"MG3", "MG4", "MG5"})
+"""About half of the work, and little of what the other rules need."""
+
+Answer = tuple[list[Finding], str]
+"""What rules say, and what went wrong with them: empty for nothing."""
+
+
+def ask(scope: Scope, subject: object, selection: Selection) -> Answer:
+    """Ask every rule of one scope that is selected."""
+    return _ask(subject, _speaking(scope, selection), selection)
+
+
+def ask_of_rank(facts: RankFacts, selection: Selection, beside: bool = False) -> Answer:
+    """Ask of one rank.
+
+    ``beside``: of a big graph, those on order, events and kernels in a second process.
+    """
+    rules = _speaking("rank", selection)
+    aside = [rule for rule in rules if rule.family in _ASIDE]
+    if not (beside and len(facts.graph.tasks) >= MANY and 0 < len(aside) < len(rules)):
+        return _ask(facts, rules, selection)
+    from mirage_gate.auditing import workers
+
+    if not workers.can_fork():
+        return _ask(facts, rules, selection)
+    for name in facts.regions.names:
+        facts.regions.of(name)  # what both sides need is worked out once
+    process = workers.start(_ask, facts, aside, selection)
+    try:
+        found, failure = _ask(facts, [rule for rule in rules if rule not in aside], selection)
+    except BaseException:
+        process.stop()
+        raise
+    answer = process.wait()
+    if isinstance(answer, workers.Broke):
+        return found, failure or answer.reason
+    found += answer[0]
+    return sorted(found, key=lambda finding: finding.rule), failure or answer[1]
+
+
+def _speaking(scope: Scope, selection: Selection) -> list[Rule]:
+    return [rule for rule in all_rules() if rule.scope == scope and selection.wants(rule.id)]
+
+
+def _ask(subject: object, rules: Iterable[Rule], selection: Selection) -> Answer:
+    found: list[Finding] = []
+    for rule in rules:
+        try:
+            if rule.check is not None:
+                found.extend(selection.weigh(finding) for finding in rule.check(subject))
+        except Exception as error:
+            return found, f"internal error in {rule.id}: {type(error).__name__}: {error}"
+    return found, ""
