@@ -7,10 +7,10 @@ the documentation and the severities a user may configure.
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, cached_property
 from inspect import cleandoc
-from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from mirage_gate.findings import Finding, Location, Severity
@@ -127,17 +127,28 @@ class Rule:
         return self.id[:3]
 
 
+def _files() -> Iterator[tuple[str, str]]:
+    """Give (family's folder, file's name) of every rule. Plain calls: each run makes them."""
+    here = os.path.dirname(__file__)  # noqa: PTH120
+    for folder in sorted(os.listdir(here)):  # noqa: PTH208
+        if "." not in folder and not folder.startswith("_"):
+            for file in sorted(os.listdir(f"{here}/{folder}")):  # noqa: PTH208
+                if file.endswith(".py") and not file.startswith("_"):
+                    yield folder, file[:-3]
+
+
 @cache
 def all_rules() -> tuple[Rule, ...]:
     """Every rule, by id: the ``RULE`` of every module in a family's folder beside this one."""
     found: dict[str, Rule] = {}
-    here = Path(__file__).parent
-    for file in sorted(here.glob("[!_]*/[!_]*.py")):
-        rule = importlib.import_module(f"{__package__}.{file.parent.name}.{file.stem}").RULE
-        rule.folder = file.parent.name
+    for folder, name in _files():
+        rule = importlib.import_module(f"{__package__}.{folder}.{name}").RULE
+        rule.folder = folder
         other = found.setdefault(rule.id, rule)
-        if other is not rule or rule.name.replace("-", "_") != file.stem:
-            raise ValueError(f"{file}: rule {rule.id} ({rule.name}) is defined twice or misnamed")
+        if other is not rule or rule.name.replace("-", "_") != name:
+            raise ValueError(
+                f"{folder}/{name}.py: {rule.id} ({rule.name}) stands twice or misnamed"
+            )
     return tuple(found[id] for id in sorted(found))
 
 
