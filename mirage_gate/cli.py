@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import gc
 import importlib
 import io
@@ -16,6 +18,10 @@ import click
 from mirage_gate import __version__, commands
 
 
+class _Unread(Exception):
+    """Who was to read our output has gone."""
+
+
 class _Commands(click.Group):
     """The modules of :mod:`mirage_gate.commands`, each imported when it is wanted."""
 
@@ -25,6 +31,13 @@ class _Commands(click.Group):
             for module in pkgutil.iter_modules(commands.__path__)
             if not module.name.startswith("_")
         )
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            # Click's own answer to it is status 1, which here means findings.
+            raise _Unread from error
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in self.list_commands(ctx):
@@ -54,8 +67,10 @@ def run() -> NoReturn:
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:  # it was closed before we began
                 stream.flush()
-    except OSError:
-        status = status or 3  # nobody got to read the verdict
+    except BrokenPipeError:
+        status = status or 2  # nobody got to read the verdict
+    except OSError as error:
+        status = _refused(error)
     os._exit(status)
 
 
@@ -80,11 +95,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         click.echo("mirage-gate: interrupted, nothing is proven", err=True)
         status = 130
-    except BrokenPipeError:
+    except _Unread:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        status = 3
+        status = 2
+    except OSError as error:
+        status = _refused(error)
     except Exception as error:
         # The last resort: say it, and fail closed.
         click.echo(f"mirage-gate: internal error: {type(error).__name__}: {error}", err=True)
         status = 3
     return 0 if status is None else int(status)
+
+
+def _refused(error: OSError) -> int:
+    """Say what the operating system would not do: no mistake of ours, and no verdict."""
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    name = error.filename or ("standard output" if full else "")
+    where = f"{name}: " if name else ""
+    with contextlib.suppress(OSError):
+        reason = error.strerror or error
+        click.echo(f"mirage-gate: {where}{reason}; there is no verdict", err=True)
+    return 2

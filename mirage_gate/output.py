@@ -2,10 +2,36 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import tempfile
 from pathlib import Path
+
+
+def writable(path: Path) -> bool:
+    """Make the folder of a report, and see that the report can be written there.
+
+    Gives whether it will be a regular file: not a device or a pipe, which several may share.
+    Raises :class:`OSError`.
+    """
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if path.exists() and not stat.S_ISREG(path.stat().st_mode):
+        return False
+    if path.parent.exists() and not path.parent.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # The temporary file that becomes the report: nothing less tells of quotas, name lengths
+    # and file systems that are read-only.
+    descriptor, temporary = _beside(path)
+    os.close(descriptor)
+    Path(temporary).unlink()
+    return True
+
+
+def _beside(path: Path) -> tuple[int, str]:
+    return tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.")
 
 
 def write(path: Path, text: str) -> None:
@@ -18,7 +44,7 @@ def write(path: Path, text: str) -> None:
     if path.exists() and not stat.S_ISREG(path.stat().st_mode):
         path.write_bytes(data)
         return
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.")
+    descriptor, temporary = _beside(path)
     try:
         with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor
             file.write(data)

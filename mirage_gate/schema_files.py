@@ -7,6 +7,7 @@ reads the originals.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 _SUFFIX = ".schema.json"
@@ -28,6 +29,11 @@ def text(name: str) -> str:
         raise LookupError(f"no schema is named {name!r}; there are: {', '.join(names())}")
     file = _folder() / f"{name.replace('-', '_')}{_SUFFIX}"
     return file.read_text(encoding="utf-8")
+
+
+def title(name: str) -> str:
+    """Give the title of one schema: what its documents are."""
+    return str(json.loads(text(name)).get("title", ""))
 
 
 def _folder() -> Path:

@@ -241,8 +241,8 @@ def test_a_full_disk_behind_standard_output_is_said(folder: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_folder_that_is_not_there_is_said(folder: Path) -> None:
-    done = gate("check", folder, "-o", f"json={folder / 'no' / 'report.json'}")
+def test_a_folder_that_cannot_be_made_is_said(folder: Path) -> None:
+    done = gate("check", folder, "-o", f"json={folder / 'kernel_0.cu' / 'no' / 'report.json'}")
     assert done.returncode == 2
     assert "Traceback" not in done.stdout
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 import msgspec
 
@@ -66,11 +66,16 @@ def match(name: str) -> tuple[Family, str, int] | None:
     return None
 
 
-def find(paths: Iterable[str], ranks: Collection[int] = ()) -> list[Pair]:
+def find(
+    paths: Iterable[str],
+    ranks: Collection[int] = (),
+    say: Callable[[str], None] = lambda _: None,
+) -> list[Pair]:
     """Find every pair that ``paths`` name: folders, halves of pairs, or globs.
 
     A folder stands for the artifacts directly in it. Given one half, the other is looked up
-    beside it; a pair named twice is found once. ``ranks``, if any, keeps only those, and a
+    beside it; a pair named twice is found once, and where that is by two paths of one folder
+    (a link, an absolute path), ``say`` is told so. ``ranks``, if any, keeps only those, and a
     rank asked for that has no file is given as a pair with both halves missing. Sorted by
     folder, family and rank. Raises :class:`NothingFound` if any of the paths stands for no
     artifact: a mistyped folder must not pass because another one is clean.
@@ -78,16 +83,28 @@ def find(paths: Iterable[str], ranks: Collection[int] = ()) -> list[Pair]:
     paths = tuple(paths)
     keys: dict[tuple[str, int, int], Pair] = {}
     empty: list[str] = []
+    folders: dict[str, str] = {}
+    again: dict[str, str] = {}
     for path in paths:
-        named = {key for half in _halves(path) if (key := _key(half))}
+        try:
+            named = {key for half in _halves(path) if (key := _key(half))}
+        except OSError as error:
+            raise NothingFound(f"{error.filename} cannot be listed: {error.strerror}") from error
         if not named:
             empty.append(path)
+        for folder in sorted({folder for folder, _, _ in named}):
+            real = os.path.realpath(folder)
+            if (first := folders.setdefault(real, folder)) != folder:
+                again[folder] = first
+        named = {(again.get(folder, folder), family, rank) for folder, family, rank in named}
         for folder, family, rank in named:
             if not ranks or rank in ranks:
                 pair = _pair(folder, FAMILIES[family], rank)
                 keys.setdefault((folder, family, rank), pair)
     if empty or not keys:
         raise NothingFound(_nothing(empty or list(paths), ranks if not empty else ()))
+    for folder, first in again.items():
+        say(f"{folder} and {first or '.'} are one folder: its pairs are audited once")
     pairs = [keys[key] for key in sorted(keys)]
     present = {pair.rank for pair in pairs}
     folder, family_index, _ = min(keys)
@@ -131,16 +148,26 @@ def _halves(path: str) -> Iterator[str]:
 
 def _nothing(paths: list[str], ranks: Collection[int]) -> str:
     names = ", ".join(f"{f.cuda} with {f.graph}".replace("{}", "N") for f in FAMILIES)
-    where = ", ".join(
-        path if os.path.lexists(path) or glob.has_magic(path) else f"{path} (which does not exist)"
-        for path in paths
-    )
+    where = ", ".join(path if glob.has_magic(path) else f"{path}{_absent(path)}" for path in paths)
     of = f" of rank {', '.join(map(str, sorted(ranks)))}" if ranks else ""
     below = sorted(
         {os.path.dirname(half) for path in paths for half in _one_level_down(path)}  # noqa: PTH120
     )
     hint = f"; there are some in {', '.join(below[:3])}: name the folder" if below else ""
     return f"no artifacts{of} found in {where}: looked for {names}{hint}"
+
+
+def _absent(path: str) -> str:
+    """Say of a path that is not there, or cannot be looked at, why."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return " (which does not exist)"
+    except OSError as error:
+        return f" ({error.strerror})"
+    except ValueError:
+        return " (which holds a zero byte)"
+    return ""
 
 
 def _one_level_down(path: str) -> Iterator[str]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
     from mirage_gate.config import Config
@@ -29,38 +31,116 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(word for word in (part.strip() for part in text.split(",")) if word)
 
 
+if TYPE_CHECKING:
+    _Text = click.ParamType[str]
+else:
+    _Text = click.ParamType  # not generic before click 8.2
+
+
+class AnyPath(_Text):
+    """A path as it was typed. The shell completes it; whoever opens it says what is wrong."""
+
+    name = "path"
+
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002 - click's interface
+        param: click.Parameter,  # noqa: ARG002
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        return [CompletionItem(incomplete, type="file")]
+
+
+def complete_rules(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the last of some rules between commas: ids, families, names."""
+    from mirage_gate.rules import all_rules
+
+    before, comma, word = incomplete.rpartition(",")
+    rules = all_rules()
+    families = sorted({rule.family for rule in rules})
+    words = {family: "" for family in families if len(word) < len(family)}
+    if len(word) > 2:
+        words |= {rule.id: rule.claim for rule in rules}
+        words |= {rule.name: rule.claim for rule in rules}
+    return [
+        CompletionItem(f"{before}{comma}{name}", help=claim or None)
+        for name, claim in words.items()
+        if name.lower().startswith(word.lower())
+    ]
+
+
+def complete_files(before: str, path: str) -> list[CompletionItem]:
+    """Complete a path that stands behind something else in one word, as in ``sarif=out/x``."""
+    folder, name = os.path.split(path)
+    try:
+        with os.scandir(os.path.expanduser(folder) or ".") as entries:  # noqa: PTH111
+            found = sorted((entry.name, entry.is_dir()) for entry in entries)
+    except OSError:
+        return []
+    return [
+        CompletionItem(f"{before}{os.path.join(folder, entry)}{'/' if is_folder else ''}")  # noqa: PTH118
+        for entry, is_folder in found
+        if entry.startswith(name) and (name or not entry.startswith("."))
+    ]
+
+
 def listed(value: str | None, configured: Sequence[str] | None) -> tuple[str, ...]:
     """Give an option's words: the command line's, else the configuration's, else none."""
     return tuple(configured or ()) if value is None else words(value)
 
 
+_MOST_RANKS = 1_000_000
+
+
 def _ranks(_: click.Context, __: click.Parameter, value: str | None) -> frozenset[int] | None:
     if value is None:
         return None
-    listed = words(value)
-    if not listed or not all(word.isdecimal() and len(word) < 7 for word in listed):
-        raise click.BadParameter(f"{value!r} is no list of ranks such as 0,1,3")
-    return frozenset(map(int, listed))
+    numbers: set[int] = set()
+    for word in words(value):
+        first, dash, last = (part.strip() for part in word.partition("-"))
+        last = last if dash else first
+        if not all(part.isdecimal() and int(part) < _MOST_RANKS for part in (first, last)):
+            raise click.BadParameter(f"{value!r} is no list of ranks such as 0,1,3 or 0-3")
+        if int(first) > int(last):
+            raise click.BadParameter(f"{word!r} ends before it begins")
+        numbers.update(range(int(first), int(last) + 1))
+    if not numbers:
+        raise click.BadParameter(f"{value!r} is no list of ranks such as 0,1,3 or 0-3")
+    return frozenset(numbers)
 
 
 def ranks_option(command: _Command) -> _Command:
     """Add ``--ranks``: a frozenset of numbers, or None."""
     option = click.option(
-        "--ranks", metavar="LIST", callback=_ranks, help="Audit these ranks only: 0,1,3."
+        "--ranks", metavar="LIST", callback=_ranks, help="Audit these ranks only: 0,1,3 or 0-3."
     )
     return option(command)
 
 
+_NO_CONFIG = "mirage-gate.no-config"
+
+
+def _without_config(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    ctx.meta[_NO_CONFIG] = value
+
+
 def config_option(command: _Command) -> _Command:
-    """Add ``--config`` as ``config_file``."""
-    option = click.option(
+    """Add ``--config`` as ``config_file``, and ``--no-config``."""
+    named = click.option(
         "--config",
         "config_file",
         metavar="FILE",
         type=click.Path(exists=True, dir_okay=False),
         help="Configuration; by default mirage-gate.toml or pyproject.toml is looked for.",
     )
-    return option(command)
+    none = click.option(
+        "--no-config",
+        is_flag=True,
+        expose_value=False,
+        callback=_without_config,
+        help="Look for no configuration.",
+    )
+    return named(none(command))
 
 
 def header_option(command: _Command) -> _Command:
@@ -74,12 +154,27 @@ def header_option(command: _Command) -> _Command:
     return option(command)
 
 
+def config_path(config_file: str | None) -> Path | None:
+    """Give the configuration that was named, or the nearest one, or none."""
+    from mirage_gate import config
+
+    context = click.get_current_context(silent=True)
+    if context is not None and context.meta.get(_NO_CONFIG):
+        if config_file:
+            raise click.UsageError("--config and --no-config exclude each other")
+        return None
+    try:
+        return Path(config_file) if config_file else config.find(Path.cwd())
+    except config.ConfigError as error:
+        raise Refused(str(error)) from error
+
+
 def settings_from(config_file: str | None) -> Config:
     """Read the configuration that was named, or the nearest one."""
     from mirage_gate import config
 
+    path = config_path(config_file)
     try:
-        path = Path(config_file) if config_file else config.find(Path.cwd())
         return config.load(path) if path else config.Config()
     except config.ConfigError as error:
         raise Refused(str(error)) from error

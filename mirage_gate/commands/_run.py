@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
-from functools import reduce
+from collections.abc import Callable, Iterable, Sequence
+from functools import reduce, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
+import msgspec
+from click.shell_completion import CompletionItem
 
+from mirage_gate import output
 from mirage_gate.commands import _common
 from mirage_gate.reports._escape import plain
 
@@ -35,11 +38,14 @@ class Reporting(click.Command):
             formatter.write_dl([(name, load(name).DESCRIPTION) for name in format_names()])
 
 
-def _formats(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    """Complete ``--output``: a format's name, to which a file may follow."""
+def _outputs(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete ``--output``: a format's name, and behind an equals sign a file's."""
     from mirage_gate.reports import format_names
 
-    return [name for name in format_names() if name.startswith(incomplete)]
+    name, equals, file = incomplete.partition("=")
+    if equals:
+        return _common.complete_files(f"{name}=", file)
+    return [CompletionItem(known) for known in format_names() if known.startswith(name)]
 
 
 def options(command: _Command) -> _Command:
@@ -51,11 +57,21 @@ def options(command: _Command) -> _Command:
             "outputs",
             multiple=True,
             metavar="FORMAT[=FILE]",
-            shell_complete=_formats,
+            shell_complete=_outputs,
             help="Report as FORMAT, to FILE or standard output; repeatable. [default: text]",
         ),
-        click.option("--select", metavar="RULES", help="Only these rules: ids, families or globs."),
-        click.option("--ignore", metavar="RULES", help="Not these rules."),
+        click.option(
+            "--select",
+            metavar="RULES",
+            shell_complete=_common.complete_rules,
+            help="Only these rules: ids, families or globs.",
+        ),
+        click.option(
+            "--ignore",
+            metavar="RULES",
+            shell_complete=_common.complete_rules,
+            help="Not these rules.",
+        ),
         click.option(
             "--fail-on",
             type=click.Choice(["error", "warning", "note", "never"]),
@@ -74,15 +90,37 @@ def options(command: _Command) -> _Command:
     return reduce(lambda wrapped, option: option(wrapped), reversed(decorators), command)
 
 
+class Look(msgspec.Struct, frozen=True):
+    """How a run shows itself: what it prints, not what it finds."""
+
+    color: str
+    verbosity: int
+    show_settings: bool
+
+
 def appearance(command: _Command) -> _Command:
-    """Add how the text looks."""
+    """Add how a run shows itself: the command gets it as ``look``."""
+
+    @wraps(command)
+    def looking(
+        *, color: str, quiet: bool, verbose: bool, show_settings: bool, **rest: object
+    ) -> object:
+        return command(look=Look(color, int(verbose) - int(quiet), show_settings), **rest)
+
     decorators = (
         _common.config_option,
+        click.option(
+            "--show-settings",
+            is_flag=True,
+            help="Print what is set, and where, as a configuration; audit nothing.",
+        ),
         click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto"),
         click.option("-q", "--quiet", is_flag=True, help="Findings that fail, and the verdict."),
         click.option("-v", "--verbose", is_flag=True, help="Every tensor and every place."),
     )
-    return reduce(lambda wrapped, option: option(wrapped), reversed(decorators), command)
+    return cast(
+        "_Command", reduce(lambda wrapped, option: option(wrapped), reversed(decorators), looking)
+    )
 
 
 def outputs_in(values: Sequence[str]) -> tuple[tuple[str, str], ...]:
@@ -101,6 +139,32 @@ def outputs_in(values: Sequence[str]) -> tuple[tuple[str, str], ...]:
     if sum(not file for _name, file in outputs) > 1:
         raise click.UsageError("only one format can go to standard output: use FORMAT=FILE")
     return tuple(outputs)
+
+
+def prepare(outputs: Sequence[tuple[str, str]], inputs: Iterable[str]) -> None:
+    """See to it, before an audit that may take long, that its reports can be written.
+
+    Folders are made. Two reports cannot go to one file, nor one to a file that is read.
+    """
+    taken = {os.path.realpath(file): "" for file in inputs if file}
+    for name, file in outputs:
+        if not file:
+            if sys.stdout is None:
+                raise click.UsageError("standard output is closed: use FORMAT=FILE")
+            continue
+        try:
+            real = os.path.realpath(file)
+            if other := taken.get(real):
+                raise click.UsageError(f"--output: {other} and {name} would both go to {file}")
+            if real in taken:
+                raise click.UsageError(f"--output: {file} is read by this run, and not written")
+            regular = output.writable(Path(file))
+        except OSError as error:
+            raise click.FileError(file, error.strerror or str(error)) from error
+        except ValueError as error:
+            raise click.FileError(file, "its path holds a zero byte") from error
+        if regular:
+            taken[real] = name
 
 
 def selection_from(settings: Config, select: str | None, ignore: str | None) -> Selection:
@@ -143,7 +207,7 @@ def memory_from(
         if not waiver.reason.strip():
             raise click.UsageError(f"waivers: the waiver of {waiver.rule} gives no reason")
         rules.append(rule.id)
-    path = config_file or config.find(Path.cwd()) or "mirage-gate.toml"
+    path = _common.config_path(config_file) or "mirage-gate.toml"
     lock_file = lock or settings.lock
     baseline_file = baseline or settings.baseline
     try:
@@ -160,39 +224,47 @@ def memory_from(
         raise click.UsageError(f"{error.filename}: {error.strerror or error}") from error
 
 
-def give(
-    report: Report,
-    outputs: Sequence[tuple[str, str]],
-    fail_on: FailOn,
-    color: str,
-    verbosity: int,
-) -> int:
-    """Write every report that was asked for, and give the exit status."""
+def give(report: Report, outputs: Sequence[tuple[str, str]], fail_on: FailOn, look: Look) -> int:
+    """Write every report that was asked for, and give the exit status.
+
+    A report that cannot be written is said, and keeps no other from being written.
+    """
     from mirage_gate.reports import Context, load
     from mirage_gate.reports._paths import git_root
 
     context = Context(
         root=git_root(Path.cwd()) or str(Path.cwd()),
         fail_on=fail_on,
-        color=_color(color),
-        verbosity=verbosity,
+        color=_color(look.color),
+        verbosity=look.verbosity,
     )
-    for name, file in outputs:
+    failures: list[click.ClickException] = []
+    for name, file in sorted(outputs, key=lambda output: not output[1]):
         text = load(name).render(report, context)
         if file:
-            _common.write(file, text)
+            try:
+                _common.write(file, text)
+            except click.FileError as error:
+                failures.append(error)
         elif name == "text":
             click.echo(text, nl=not text.endswith("\n"), color=context.color)
         else:
             # The other formats are UTF-8 whatever the terminal is.
             click.echo(text.encode("utf-8", errors="backslashreplace"), nl=False)
-    return report.exit_status(fail_on)
+    for failure in failures:
+        failure.show()
+    return 2 if failures else report.exit_status(fail_on)
 
 
 def _color(choice: str) -> bool:
+    """Whether to colour: NO_COLOR and FORCE_COLOR as at no-color.org and force-color.org."""
     if choice != "auto":
         return choice == "always"
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def warn(text: str) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mirage_gate.commands import _common, _run
+from mirage_gate.commands import _common, _run, _settings
 
 if TYPE_CHECKING:
     from mirage_gate.artifacts.model_config import ModelConfig
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=_run.Reporting, short_help="Audit artifacts and report.")
-@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.argument("paths", nargs=-1, metavar="[PATH]...", type=_common.AnyPath())
 @_run.options
 @click.option(
     "--critical",
@@ -76,9 +76,7 @@ def command(
     jobs: int | None,
     runtime_header: str | None,
     config_file: str | None,
-    color: str,
-    quiet: bool,
-    verbose: bool,
+    look: _run.Look,
 ) -> int:
     """Audit the artifacts in each PATH: a folder, a file of a pair, or a glob.
 
@@ -96,11 +94,33 @@ def command(
     written = _run.outputs_in(outputs or settings.output or ["text"])
     selection = _run.selection_from(settings, select, ignore)
     memory = _run.memory_from(settings, config_file, lock, baseline)
+    if look.show_settings:
+        given = {
+            "paths": paths,
+            "output": outputs,
+            "critical": _settings.words(critical),
+            "ranks": ranks,
+            "select": _settings.words(select),
+            "ignore": _settings.words(ignore),
+            "fail-on": fail_on,
+            "lock": lock,
+            "baseline": baseline,
+            "builder": builders,
+            "locate": locate_at,
+            "model-config": model_config,
+            "runtime-header": runtime_header,
+            "workers": workers,
+            "jobs": jobs,
+        }
+        return _settings.say(settings, config_file, given)
     wanted = ranks if ranks is not None else frozenset(settings.ranks or ())
     try:
-        found = pairs.find(paths or settings.paths or ["."], wanted)
+        found = pairs.find(paths or settings.paths or ["."], wanted, _run.warn)
     except pairs.NothingFound as error:
         raise _common.Refused(str(error)) from error
+    python = builders or settings.builder or ()
+    read = [path for pair in found for path in (pair.cuda, pair.graph)]
+    _run.prepare(written, [*read, *python, lock or settings.lock or ""])
     options = Options(
         critical=Critical.of(_common.listed(critical, settings.critical)),
         task_types=types,
@@ -120,9 +140,9 @@ def command(
             # Files that are named are a choice too: a hook names the staged ones.
             chosen=bool(wanted) or any(map(os.path.isfile, paths)),
         )
-    report = _located(report, builders or settings.builder or (), locate_at or settings.locate)
+    report = _located(report, python, locate_at or settings.locate)
     bar = fail_on or settings.fail_on or "error"
-    return _run.give(report, written, bar, color, int(verbose) - int(quiet))
+    return _run.give(report, written, bar, look)
 
 
 def _model(path: str | None) -> ModelConfig | None:

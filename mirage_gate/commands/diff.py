@@ -22,8 +22,8 @@ _SECTIONS = (
 
 
 @click.command(short_help="Say what coverage was gained and lost.")
-@click.argument("old")
-@click.argument("new")
+@click.argument("old", type=_common.AnyPath())
+@click.argument("new", type=_common.AnyPath())
 @click.option(
     "-o",
     "--output",

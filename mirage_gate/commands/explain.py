@@ -6,15 +6,12 @@ from collections.abc import Sequence
 
 import click
 
+from mirage_gate.commands._common import complete_rules
 from mirage_gate.rules import Rule, all_rules, rule_by_id
 
 
-def _ids(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    return [rule.id for rule in all_rules() if rule.id.startswith(incomplete.upper())]
-
-
 @click.command(short_help="Say what a rule proves and how to fix it.")
-@click.argument("rule", required=False, shell_complete=_ids)
+@click.argument("rule", required=False, shell_complete=complete_rules)
 def command(rule: str | None) -> int:
     """Say what RULE proves, with an example and how to fix it.
 

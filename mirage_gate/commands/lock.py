@@ -8,7 +8,7 @@ from mirage_gate.commands import _common, _run
 
 
 @click.command(short_help="Write the wiring down, to be held to.")
-@click.argument("path")
+@click.argument("path", type=_common.AnyPath())
 @click.option(
     "-o", "--output", "file", metavar="FILE", required=True, help="Where to; - for the terminal."
 )

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from mirage_gate.commands import _common, _run
+from mirage_gate.commands import _common, _run, _settings
 
 if TYPE_CHECKING:
     from mirage_gate.report import FailOn
 
 
 @click.command(cls=_run.Reporting, short_help="Join ranks that were audited apart.")
-@click.argument("summaries", nargs=-1, required=True, metavar="SUMMARY...")
+@click.argument("summaries", nargs=-1, required=True, metavar="SUMMARY...", type=_common.AnyPath())
 @_run.options
 @_run.appearance
 def command(
@@ -28,9 +28,7 @@ def command(
     lock: str | None,
     baseline: str | None,
     config_file: str | None,
-    color: str,
-    quiet: bool,
-    verbose: bool,
+    look: _run.Look,
 ) -> int:
     """Join the ranks in each SUMMARY, a file of `check -o summary=FILE`, into one run.
 
@@ -46,6 +44,17 @@ def command(
     written = _run.outputs_in(outputs or settings.output or ["text"])
     selection = _run.selection_from(settings, select, ignore)
     memory = _run.memory_from(settings, config_file, lock, baseline)
+    if look.show_settings:
+        given = {
+            "paths": summaries,
+            "output": outputs,
+            "select": _settings.words(select),
+            "ignore": _settings.words(ignore),
+            "fail-on": fail_on,
+            "lock": lock,
+            "baseline": baseline,
+        }
+        return _settings.say(settings, config_file, given)
     ranks: list[summary.Summary] = []
     for file in summaries:
         if Path(file).is_dir():
@@ -57,6 +66,7 @@ def command(
             raise click.UsageError(f"{file} {error}") from error
         except OSError as error:
             raise click.UsageError(f"{file}: {error.strerror or error}") from error
+    _run.prepare(written, summaries)
     ranks.sort(key=lambda rank: (rank.rank, rank.cuda_path))
     ranks = [
         msgspec.structs.replace(
@@ -72,4 +82,4 @@ def command(
     report = conclude([of_summary(rank) for rank in ranks], ranks, selection, memory, one_run=True)
     report = msgspec.structs.replace(report, seconds=time.perf_counter() - started)
     bar = fail_on or settings.fail_on or "error"
-    return _run.give(report, written, bar, color, int(verbose) - int(quiet))
+    return _run.give(report, written, bar, look)

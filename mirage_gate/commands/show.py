@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from mirage_gate.artifacts import pairs
 from mirage_gate.auditing import reading
-from mirage_gate.commands import _common
+from mirage_gate.commands import _common, _run
 from mirage_gate.facts import Options, RankFacts
 from mirage_gate.facts.layers import spans
 from mirage_gate.reports._escape import plain
@@ -24,56 +25,90 @@ _WIDTH = 50
 _ALL, _OTHER, _NONE, _NO_OPERATOR = "#", "+", ".", " "
 
 
-@click.command(short_help="Show who writes and reads a tensor.")
-@click.argument("path")
-@click.argument("tensor")
+@click.command(short_help="Show who writes and reads tensors.")
+@click.argument("path", type=_common.AnyPath())
+@click.argument("tensors", nargs=-1, metavar="[TENSOR]...")
 @_common.ranks_option
 @_common.header_option
 @_common.config_option
 def command(
     path: str,
-    tensor: str,
+    tensors: tuple[str, ...],
     ranks: frozenset[int] | None,
     runtime_header: str | None,
     config_file: str | None,
 ) -> int:
-    """Show who writes and who reads TENSOR, by layer and task type.
+    """Show who writes and who reads each TENSOR, a name or a glob, by layer and task type.
 
     Each operator that carries it has a line with a mark per layer: # it does, with the usual
     number of tasks; + with another number; . the operator is there and does not carry it.
+    Without TENSOR, list them all.
     """
     types = _common.task_types_from(_common.settings_from(config_file), runtime_header)
     try:
-        found = pairs.find([path], ranks or frozenset())
+        found = pairs.find([path], ranks or frozenset(), _run.warn)
     except pairs.NothingFound as error:
         raise _common.Refused(str(error)) from error
-    text, status = show_tensor(found, tensor, Options(task_types=types))
+    text, status = show_tensors(found, tensors, Options(task_types=types))
     click.echo(text)
     return status
 
 
-def show_tensor(found: Iterable[pairs.Pair], tensor: str, options: Options) -> tuple[str, int]:
-    """Give (text, exit status) for one tensor over some pairs; 2 if no rank declares it."""
+def show_tensors(
+    found: Iterable[pairs.Pair], wanted: Sequence[str], options: Options
+) -> tuple[str, int]:
+    """Give (text, exit status) for some tensors over some pairs.
+
+    The status is 2 if a rank cannot be read, or if no rank has one of those that are wanted.
+    """
     lines: list[str] = []
-    status = 2
+    readable = True
+    missed = set(wanted)
     for pair in found:
         try:
             cuda, graph = reading.halves(pair)
             with reading.opened(pair.rank, cuda, graph, options) as (facts, _):
-                if tensor in facts.declared or facts.wiring.of(tensor):
-                    lines.extend(_rank(facts, tensor))
-                    status = 0
-                else:
-                    lines.append(_unknown(facts, tensor))
+                for word in wanted:
+                    if names := _named(facts, word):
+                        missed.discard(word)
+                        lines.extend(line for name in names for line in _rank(facts, name))
+                    else:
+                        lines.append(_unknown(facts, word))
+                if not wanted:
+                    lines.extend(_list(facts))
         except reading.Refused as refused:
             lines.append(f"rank {pair.rank}: {plain(refused.failure)}")
-    return "\n".join(lines), status
+            readable = False
+    return "\n".join(lines), 0 if readable and not missed else 2
 
 
-def _unknown(facts: RankFacts, tensor: str) -> str:
-    close = get_close_matches(tensor, list(facts.declared), n=3)
+def _names(facts: RankFacts) -> list[str]:
+    """Every tensor: the declared ones, in order, and those that only tasks name."""
+    return list(dict.fromkeys([*facts.declared, *facts.wiring.accesses]))
+
+
+def _named(facts: RankFacts, word: str) -> list[str]:
+    if word in facts.declared or facts.wiring.of(word):
+        return [word]
+    return [name for name in _names(facts) if fnmatchcase(name, word)]
+
+
+def _unknown(facts: RankFacts, word: str) -> str:
+    close = get_close_matches(word, list(facts.declared), n=3)
     near = f"; near: {', '.join(map(plain, close))}" if close else ""
-    return f"rank {facts.rank}: no tensor is named {plain(tensor)}{near}"
+    return f"rank {facts.rank}: no tensor is named {plain(word)}{near}"
+
+
+def _list(facts: RankFacts) -> Iterator[str]:
+    """A line for each tensor: its kind, and how many task slots carry it."""
+    names = _names(facts)
+    yield f"rank {facts.rank}: {len(names):,} tensors"
+    width = min(60, max((len(plain(name)) for name in names), default=0))
+    for name in names:
+        declaration = facts.declared.get(name)
+        kind = declaration.kind if declaration else "declared nowhere"
+        inputs, outputs = facts.wiring.input_refs(name), facts.wiring.output_refs(name)
+        yield f"  {plain(name):{width}}  {kind}, input_refs={inputs} output_refs={outputs}"
 
 
 def _rank(facts: RankFacts, tensor: str) -> Iterator[str]:
