@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from mirage_gate.artifacts.builder import Builder, Naming, candidates
+from mirage_gate.artifacts.builder import Builder, candidates
+from mirage_gate.artifacts.builder.names import Naming
 from mirage_gate.config import Locate
 from mirage_gate.findings import Finding, in_order
 from mirage_gate.report import Report

@@ -14,6 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirage_gate.artifacts import builder
+from mirage_gate.artifacts.builder import templates
+from mirage_gate.artifacts.builder.names import Naming
 from mirage_gate.findings import Location
 from mirage_gate.locate import locate, tracked_by_git
 from tests.emitter import qwen3
@@ -235,14 +237,14 @@ def test_loops_in_the_source_end(tmp_path: Path, source: str) -> None:
 
 @given(st.text("ab{}%_.0 1", max_size=12), st.text("ab_01", max_size=12))
 def test_format_and_percent_never_raise(text: str, name: str) -> None:
-    arguments: list[list[builder.Template]] = [[("a",)], [(builder._NUMBER,)]]
+    arguments: list[list[templates.Template]] = [[("a",)], [(templates.NUMBER,)]]
     for made in (
-        builder._formatted(text, arguments, {"a": [("b",)]}),
-        builder._percent(text, arguments),
+        templates.formatted(text, arguments, {"a": [("b",)]}),
+        templates.percent(text, arguments),
     ):
         assert made
         for template in made:
-            builder.Naming("attach_input", template, Location("x", 1)).matches(name)
+            Naming("attach_input", template, Location("x", 1)).matches(name)
 
 
 # --- Locating --------------------------------------------------------------------------
