@@ -249,7 +249,7 @@ def test_every_pair_of_tasks_is_ordered_excused_or_reported(facts: RankFacts) ->
 
 
 def _certain_pairs(facts: RankFacts, name: str) -> Iterator[tuple[int, int]]:
-    graph, operator = facts.graph, facts.order.operator
+    graph, operator = facts.graph, facts.order.grid
     tasks = list(graph.tasks)
     for one, other in combinations(range(2, len(tasks)), 2):
         if _happens_before(facts, one, other) or _happens_before(facts, other, one):
@@ -306,7 +306,7 @@ def _happens_before(facts: RankFacts, one: int, other: int) -> bool:
 
 
 def _members(facts: RankFacts, group: int) -> list[int]:
-    operator = facts.order.operator
+    operator = facts.order.grid
     own = operator[group]
     return [
         number

@@ -18,7 +18,7 @@ import msgspec
 from mirage_gate.agreed.summary import Summary, Tasks, Wired
 from mirage_gate.artifacts import files
 from mirage_gate.artifacts.cuda import LOADED, SENTINEL
-from mirage_gate.facts.layers import layer_in, role_of, spans
+from mirage_gate.artifacts.names import layer_in, role_of, spans
 
 VERSION = 1
 

@@ -20,13 +20,13 @@ from mirage_gate.agreed.summary import (
     Wired,
 )
 from mirage_gate.artifacts.graph import NO_EVENT
+from mirage_gate.artifacts.names import spans
 from mirage_gate.artifacts.pairs import match
-from mirage_gate.facts.layers import spans
 from mirage_gate.findings import Location
 
 if TYPE_CHECKING:
     from mirage_gate.facts import RankFacts
-    from mirage_gate.facts.layers import Operator
+    from mirage_gate.facts.operators import Operator
 
 _T = TypeVar("_T")
 

@@ -95,7 +95,7 @@ def _counts(before: Lock, after: Lock, ranks: list[int]) -> list[str]:
 
 
 def _of(numbers: list[int], ranks: list[int]) -> str:
-    from mirage_gate.facts.layers import spans
+    from mirage_gate.artifacts.names import spans
 
     return f"rank{'s' * (len(numbers) != 1)} {spans(numbers)}" if len(ranks) > 1 else ""
 

@@ -163,7 +163,7 @@ class Order:
 
     @cached_property
     def _places(self) -> list[tuple[int, int, int] | None]:
-        """The operator of each group, and the places of the events that it is between.
+        """The grid of each group, and the places of the events that it is between.
 
         None for a group that never runs, or triggers what is not there.
         """
@@ -177,15 +177,17 @@ class Order:
             else:
                 # What triggers an event that never fires is before nothing.
                 after = events.count if after < 0 else after
-                places.append((self.operator[number], before, after))
+                places.append((self.grid[number], before, after))
         return places
 
     @cached_property
-    def operator(self) -> list[int]:
-        """The operator of each group, by number.
+    def grid(self) -> list[int]:
+        """The grid of each group, by number: who fills bytes together.
 
         Groups of one type and variant that write the same tensors and stand side by side, or
-        wait for the same event, came of one call in the builder.
+        wait for the same event: the blocks of one grid, were the kernel launched alone. That
+        is no operator (:mod:`mirage_gate.facts.operators`), which ends where another task
+        stands between, and does not where the variant changes.
         """
         facts = self._facts
         names = [tensor.base_ptr for tensor in facts.graph.tensors]

@@ -22,7 +22,7 @@ from mirage_gate.artifacts.cuda import SENTINEL
 
 if TYPE_CHECKING:
     from mirage_gate.facts import RankFacts
-    from mirage_gate.facts.layers import Name, Operator
+    from mirage_gate.facts.operators import Name, Operator
 
 _EDITS = 6
 """A layer is near a class if fewer than one in six of its operators differ, or at most two."""

@@ -240,24 +240,26 @@ class Wiring:
         names = self._names
         return tuple([names[n] for n in group.inputs]), tuple([names[n] for n in group.outputs])
 
-    def operator_of(self, group: Group) -> int:
-        """Give the number of the operator that a group is part of.
+    def signature_of(self, group: Group) -> int:
+        """Give the number of a group's signature: its type, variant, and tensors by slot.
 
-        Groups of one operator have type, variant and the tensors in their slots in common.
+        Groups of one signature do one thing to tiles of the same tensors, wherever they stand:
+        their tiles can be held side by side. An operator (:mod:`mirage_gate.facts.operators`)
+        stands in one place, and its groups may differ in what they read.
         """
-        return self._operators[group.number]
+        return self._signatures[group.number]
 
     @cached_property
-    def _operators(self) -> list[int]:
+    def _signatures(self) -> list[int]:
         names: dict[str, int] = {}
         numbers = [names.setdefault(name, len(names)) for name in self._names]
         known: dict[object, int] = {}
-        operators = []
+        signatures = []
         for group in self.groups:
             operands = tuple([numbers[n] for n in group.inputs + group.outputs])
             key = (group.task_type, group.variant, len(group.inputs), operands)
-            operators.append(known.setdefault(key, len(known)))
-        return operators
+            signatures.append(known.setdefault(key, len(known)))
+        return signatures
 
     def work_of(self, group: Group) -> tuple[tuple[object, ...] | None, tuple[int, ...]]:
         """Give (what the group's body reads, what it writes).

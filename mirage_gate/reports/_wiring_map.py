@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from mirage_gate.artifacts.cuda import LOADED
-from mirage_gate.facts.layers import layer_in, role_of
+from mirage_gate.artifacts.names import layer_in, role_of
 from mirage_gate.report import Coverage, LayerUse, RankReport
 
 State = Literal["read", "written", "hole", "gap", "none"]

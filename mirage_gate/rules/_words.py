@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from mirage_gate.facts.layers import spans
+from mirage_gate.artifacts.names import spans
 from mirage_gate.facts.wiring import Access, Group, tasks_in
 from mirage_gate.findings import Location
 

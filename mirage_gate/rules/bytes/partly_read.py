@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mirage_gate.artifacts.cuda import LOADED
-from mirage_gate.facts.layers import layer_in, role_of
+from mirage_gate.artifacts.names import layer_in, role_of
 from mirage_gate.findings import Finding, Severity
 from mirage_gate.rules._words import groups_of, size, slot_field, tasks
 from mirage_gate.rules.base import Rule

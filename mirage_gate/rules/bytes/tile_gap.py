@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mirage_gate.facts.layers import role_of
+from mirage_gate.artifacts.names import role_of
 from mirage_gate.facts.wiring import tasks_in
 from mirage_gate.findings import Finding, Severity
 from mirage_gate.rules._words import declared, groups_of, plural, slot_field, tasks
@@ -47,11 +47,11 @@ RULE = Rule(
 @RULE.checked_by
 def tile_gap(facts: RankFacts) -> Iterator[Finding]:
     wiring, layer_of = facts.wiring, facts.layers.of_group
-    operators: dict[object, list[Group]] = defaultdict(list)
+    signatures: dict[object, list[Group]] = defaultdict(list)
     for group in wiring.groups:
-        operators[wiring.operator_of(group), layer_of[group.number]].append(group)
+        signatures[wiring.signature_of(group), layer_of[group.number]].append(group)
     kernels: dict[KernelSlot, dict[int, list[list[Group]]]] = defaultdict(dict)
-    for groups in operators.values():
+    for groups in signatures.values():
         alike = len(groups) > 1 and alike_but_for_writes(facts, groups)
         tasks_of_it = tasks_in(groups)
         operands = [group.inputs + group.outputs for group in groups]

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mirage_gate.facts.layers import layer_in, named_in, role_of
+from mirage_gate.artifacts.names import layer_in, named_in, role_of
 from mirage_gate.findings import Finding
 from mirage_gate.rules._words import in_layers
 from mirage_gate.rules.base import Rule

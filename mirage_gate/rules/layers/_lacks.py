@@ -26,7 +26,7 @@ from mirage_gate.rules.layers._shared import (
 
 if TYPE_CHECKING:
     from mirage_gate.facts import RankFacts
-    from mirage_gate.facts.layers import Operator
+    from mirage_gate.facts.operators import Operator
     from mirage_gate.facts.siblings import Column
 
 

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
-from mirage_gate.facts.layers import named_in
+from mirage_gate.artifacts.names import named_in
 from mirage_gate.facts.siblings import ABSENT, Content, Role
 from mirage_gate.findings import Location
 
 if TYPE_CHECKING:
     from mirage_gate.facts import RankFacts
-    from mirage_gate.facts.layers import Operator
+    from mirage_gate.facts.operators import Operator
     from mirage_gate.facts.siblings import Column
 
 _FEW = 8

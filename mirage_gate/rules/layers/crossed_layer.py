@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mirage_gate.facts.layers import named_in
+from mirage_gate.artifacts.names import named_in
 from mirage_gate.findings import Finding, Severity
 from mirage_gate.rules._words import declared, in_layers
 from mirage_gate.rules.base import Rule

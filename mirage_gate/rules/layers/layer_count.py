@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from mirage_gate.facts.layers import layer_in
+from mirage_gate.artifacts.names import layer_in
 from mirage_gate.findings import Finding, Severity
 from mirage_gate.rules._words import in_layers, plural
 from mirage_gate.rules.base import Rule
@@ -15,7 +15,7 @@ from mirage_gate.rules.layers._shared import is_critical
 if TYPE_CHECKING:
     from mirage_gate.artifacts.model_config import ModelConfig
     from mirage_gate.facts import RankFacts
-    from mirage_gate.facts.layers import Operator
+    from mirage_gate.facts.operators import Operator
 
 RULE = Rule(
     "MG704",

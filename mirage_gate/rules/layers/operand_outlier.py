@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
-from mirage_gate.facts.layers import named_in
+from mirage_gate.artifacts.names import named_in
 from mirage_gate.facts.siblings import LACKING, LAYER_INPUT, Content, Role
 from mirage_gate.findings import Finding, Severity
 from mirage_gate.rules._words import declared, in_layers
@@ -28,7 +28,7 @@ from mirage_gate.rules.layers._shared import (
 
 if TYPE_CHECKING:
     from mirage_gate.facts import RankFacts
-    from mirage_gate.facts.layers import Operator
+    from mirage_gate.facts.operators import Operator
     from mirage_gate.facts.siblings import Column
 
 RULE = Rule(

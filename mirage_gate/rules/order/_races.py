@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mirage_gate.facts.layers import role_of
+from mirage_gate.artifacts.names import role_of
 from mirage_gate.findings import Finding, Location, Severity
 from mirage_gate.rules._words import plural
 from mirage_gate.rules.base import Rule

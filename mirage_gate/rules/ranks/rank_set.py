@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 
 from mirage_gate.agreed.joining import Ranks
 from mirage_gate.agreed.summary import Summary
-from mirage_gate.facts.layers import spans
+from mirage_gate.artifacts.names import spans
 from mirage_gate.findings import Finding, Severity
 from mirage_gate.rules._words import plural
 from mirage_gate.rules.base import Rule

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from mirage_gate.agreed.joining import Ranks
 from mirage_gate.agreed.summary import Summary, Tasks, Wired
 from mirage_gate.artifacts.cuda import LOADED, SENTINEL
-from mirage_gate.facts.layers import role_of
+from mirage_gate.artifacts.names import role_of
 from mirage_gate.findings import Finding, Severity
 from mirage_gate.rules._words import plural
 from mirage_gate.rules.base import Rule
