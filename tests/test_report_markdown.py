@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from mirage_gate import escaping
 from mirage_gate.findings import Severity
 from mirage_gate.report import LayerUse, Report
-from mirage_gate.reports import Context, _escape, markdown
+from mirage_gate.reports import Context, markdown
 from tests.findings import HOSTILE_NAMES, at, coverage, finding, not_audited, rank, report
 from tests.node import node
 
@@ -86,7 +87,7 @@ def test_hostile_names_stay_text(cell: bool) -> None:
         *("![x](y)", "$x$", "``", "` `", "|", "a||b", "&lt;b&gt;", "[^1]", ":+1:", "~~x~~", "*a*"),
         *("<!--", "-->", "</details>", "<img src=x onerror=alert(1)>", "\\", "\\`", "a\\|b", "  "),
     )
-    lines = [_escape.markdown(f"tensor {name} is unread", cell) for name in names]
+    lines = [escaping.markdown(f"tensor {name} is unread", cell) for name in names]
     if cell:
         text = "| n |\n|---|\n" + "".join(f"| {line} |\n" for line in lines)
     else:
@@ -98,7 +99,7 @@ def test_hostile_names_stay_text(cell: bool) -> None:
     rows = found.tags.count("td" if cell else "li")
     assert rows == len(names)
     for name in names:
-        shown = _escape.plain(name).strip()
+        shown = escaping.plain(name).strip()
         assert shown in found.text or (cell and shown.replace("|", r"\x7c") in found.text)
 
 
@@ -128,7 +129,7 @@ def test_a_summary_fits_into_a_mebibyte() -> None:
 
 def test_plain_english_stays_plain() -> None:
     text = "critical tensor rope_cos is declared and no task reads it (input_refs=0)"
-    assert _escape.markdown(text) == (
+    assert escaping.markdown(text) == (
         "critical tensor `rope_cos` is declared and no task reads it (`input_refs=0`)"
     )
-    assert _escape.markdown_code("a`b``") == "``` a`b`` ```"
+    assert escaping.markdown_code("a`b``") == "``` a`b`` ```"

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mirage_gate import __version__
+from mirage_gate.escaping import sarif_link, sarif_message
 from mirage_gate.findings import Location, Severity
 from mirage_gate.report import Report
 from mirage_gate.reports import Context, sarif
-from mirage_gate.reports._escape import sarif_link, sarif_message
 from mirage_gate.reports._fingerprints import line_hashes
 from mirage_gate.reports._paths import git_root, relative, relative_uri
 from mirage_gate.rules.base import all_rules

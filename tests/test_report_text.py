@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from mirage_gate.escaping import plain, shorten, visible
 from mirage_gate.findings import Severity
 from mirage_gate.report import Report
 from mirage_gate.reports import Context, text
-from mirage_gate.reports._escape import plain, shorten, visible
 from tests.findings import (
     HOSTILE_NAMES,
     at,

@@ -75,7 +75,7 @@ class Baseline(msgspec.Struct, frozen=True):
     def _in_results(finding: Finding, texts: list[tuple[str, frozenset[int], str]]) -> bool:
         if not texts:
             return False
-        from mirage_gate.reports._escape import sarif_message
+        from mirage_gate.escaping import sarif_message
 
         wanted = normal(sarif_message(finding.message)).rstrip(".")
         # A whole sentence: a name may end like another one.

@@ -15,7 +15,7 @@ from click.shell_completion import CompletionItem
 
 from mirage_gate import output
 from mirage_gate.commands import _common
-from mirage_gate.reports._escape import plain
+from mirage_gate.escaping import plain
 
 if TYPE_CHECKING:
     from mirage_gate.agreed.memory import Memory

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mirage_gate.commands import _common
-from mirage_gate.reports._escape import markdown, plain
+from mirage_gate.escaping import markdown, plain
 
 if TYPE_CHECKING:
     from mirage_gate.agreed.lock import Change, Lock

@@ -14,8 +14,8 @@ from mirage_gate.artifacts import pairs
 from mirage_gate.artifacts.names import spans
 from mirage_gate.auditing import reading
 from mirage_gate.commands import _common, _run
+from mirage_gate.escaping import plain
 from mirage_gate.facts import Options, RankFacts
-from mirage_gate.reports._escape import plain
 
 if TYPE_CHECKING:
     from mirage_gate.facts.wiring import Access

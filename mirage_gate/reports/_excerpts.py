@@ -12,8 +12,8 @@ from typing import BinaryIO
 import msgspec
 
 from mirage_gate.artifacts import files
+from mirage_gate.escaping import visible
 from mirage_gate.findings import Location
-from mirage_gate.reports._escape import visible
 
 _CHUNK = 1 << 20
 _WIDEST = 200

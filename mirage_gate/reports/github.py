@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from hashlib import sha256
 
+from mirage_gate.escaping import workflow_data, workflow_property
 from mirage_gate.findings import INPUT, Finding, Severity
 from mirage_gate.report import Report
 from mirage_gate.reports import Context, _words, text
-from mirage_gate.reports._escape import workflow_data, workflow_property
 from mirage_gate.reports._paths import shown
 from mirage_gate.rules import rule_by_id
 

@@ -17,11 +17,11 @@ import jinja2
 import msgspec
 
 from mirage_gate import __url__, __version__
+from mirage_gate.escaping import plain
 from mirage_gate.findings import Finding, Location, Severity
 from mirage_gate.report import Coverage, RankReport, Report
 from mirage_gate.reports import Context, _words
 from mirage_gate.reports._drawing import Drawing, drawing
-from mirage_gate.reports._escape import plain
 from mirage_gate.reports._excerpts import Excerpts, Line
 from mirage_gate.reports._paths import shown
 from mirage_gate.reports._wiring_map import Cell, Map, Row, wiring_map

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from xml.etree import ElementTree as ET
 
+from mirage_gate.escaping import plain
 from mirage_gate.findings import Finding, Location, in_order
 from mirage_gate.report import RankReport, Report
 from mirage_gate.reports import Context, _words
-from mirage_gate.reports._escape import plain
 from mirage_gate.reports._paths import shown
 from mirage_gate.rules import rule_by_id
 

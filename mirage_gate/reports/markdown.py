@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from mirage_gate.escaping import markdown, markdown_code
 from mirage_gate.findings import Finding, Location, Severity
 from mirage_gate.report import Coverage, RankReport, Report
 from mirage_gate.reports import Context, _words
-from mirage_gate.reports._escape import markdown, markdown_code
 from mirage_gate.reports._paths import shown
 from mirage_gate.rules import rule_by_id
 

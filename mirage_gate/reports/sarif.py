@@ -17,10 +17,10 @@ import msgspec
 import sarif_om as om
 
 from mirage_gate import __url__, __version__
+from mirage_gate.escaping import sarif_link, sarif_message, visible
 from mirage_gate.findings import Finding, Location, Severity, in_order
 from mirage_gate.report import RankReport, Report
 from mirage_gate.reports import Context
-from mirage_gate.reports._escape import sarif_link, sarif_message, visible
 from mirage_gate.reports._fingerprints import line_hashes
 from mirage_gate.reports._paths import file_uri, relative_uri, shown
 from mirage_gate.reports._words import rule_url

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 
 from mirage_gate.artifacts.cuda import LOADED
+from mirage_gate.escaping import plain
 from mirage_gate.findings import Finding, Location, Severity
 from mirage_gate.report import Coverage, RankReport, Report
 from mirage_gate.reports import Context, _words
-from mirage_gate.reports._escape import plain
 from mirage_gate.reports._paths import shown
 
 NAME = "text"
