@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 import msgspec
 
 from mirage_gate.artifacts import files
-from mirage_gate.artifacts.cpp import mask
+from mirage_gate.artifacts.cuda.text import mask
 from mirage_gate.facts.task_types import TaskType, built_in, slots, task_type
 from mirage_gate.findings import Location, Severity
 from mirage_gate.report import FailOn

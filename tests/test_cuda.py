@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mirage_gate.artifacts.cpp import mask
 from mirage_gate.artifacts.cuda import CudaSource, Declaration, parse
+from mirage_gate.artifacts.cuda.text import mask
 from tests.emitter import LITERAL, OLD, deepseek_v3, qwen3, qwen3_ampere
 
 HOST = '  char *{0} = static_cast<char*>(model_tensors.at("{0}"));\n  all_tensors["{0}"] = {0};\n'

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Iterator
 
 import msgspec
 
@@ -32,13 +31,12 @@ _QUOTED = re.compile(
 _RAW_PREFIXES = ("R", "u8R", "uR", "UR", "LR")
 _LONGEST_NUMBER = 64
 _IN_NUMBER = string.ascii_letters + string.digits + "_.'"
-_DIRECTIVE = re.compile(r"#[^\S\n]*(ifdef|ifndef|if|elifdef|elifndef|elif|else|endif)\b")
+DIRECTIVE = re.compile(r"#[^\S\n]*(ifdef|ifndef|if|elifdef|elifndef|elif|else|endif)\b")
 _CONSTANT = re.compile(
     r"[^\S\n]*\(?[^\S\n]*(?:(?P<false>0+|0[xX]0+|false)|0*[1-9][0-9]*|true)[uUlL]*"
     r"[^\S\n]*\)?[^\S\n]*(?=$|//|/\*)",
     re.MULTILINE,
 )
-_BRACE_OR_DIRECTIVE = re.compile(r"\{|\}|#(?=[^\S\n]*(?:if|el|endif))")
 _NOT_NEWLINE = re.compile(r"[^\n]")
 _MASK = "\x01"
 
@@ -72,10 +70,10 @@ def mask(text: str) -> str:
     live = True
     while found := _NOISE.search(text, at):
         at = found.start()
-        clean = _is_clean(text, low, at, clean)
+        clean = is_clean(text, low, at, clean)
         kind = text[at]
         if kind == "#":
-            directive = _DIRECTIVE.match(text, at) if clean else None
+            directive = DIRECTIVE.match(text, at) if clean else None
             end = directive.end() if directive else at + 1
             if directive:
                 shown = _enter(open_, directive[1], _constant(text, end), live)
@@ -130,7 +128,7 @@ def _constant(text: str, at: int) -> bool | None:
     return None if found is None else found["false"] is None
 
 
-def _is_clean(text: str, low: int, at: int, clean: bool) -> bool:
+def is_clean(text: str, low: int, at: int, clean: bool) -> bool:
     """Whether the line of ``at`` has nothing but blanks and comments before it.
 
     ``clean`` says so of ``low``, up to which everything has been looked at.
@@ -192,17 +190,3 @@ def _masked(text: str, at: int, end: int) -> str:
         return _MASK * (end - at)
     closed = end - at > 1 and text[end - 1] == '"'
     return '"' + _MASK * (end - at - 1 - closed) + '"' * closed
-
-
-def structure(masked: str) -> Iterator[tuple[int, str]]:
-    """Give (offset, what) of the braces of a masked text, and of its directives."""
-    low = 0
-    clean = True
-    for token in _BRACE_OR_DIRECTIVE.finditer(masked):
-        at = token.start()
-        clean = _is_clean(masked, low, at, clean)
-        if token[0] != "#":
-            yield at, token[0]
-        elif clean and (directive := _DIRECTIVE.match(masked, at)):
-            yield at, directive[1]
-        clean, low = False, at + 1
