@@ -25,6 +25,7 @@ from mirage_gate.report import FailOn
 if TYPE_CHECKING:
     from mirage_gate.agreed.waivers import Waiver
 
+_Count = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 Locate = Literal["auto", "artifact", "builder"]
 Weight = Literal["error", "warning", "note", "off"]
 
@@ -61,6 +62,19 @@ class WaiverConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     expires: date | None = None
 
 
+class WeightsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The checkpoint, and the names that cannot be matched by their words.
+
+    ``names``: a graph's name to the checkpoint's, one or several; ``{layer}`` stands for a
+    layer's number in both. ``absent`` are patterns of the checkpoint's names that are not loaded
+    on purpose, such as what was multiplied into another weight.
+    """
+
+    path: str | None = None
+    names: dict[str, str | list[str]] = msgspec.field(default_factory=dict)
+    absent: list[str] = msgspec.field(default_factory=list)
+
+
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="kebab"):
     """Every option a file may set. None means: not set."""
 
@@ -77,6 +91,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="ke
     builder: list[str] | None = None
     locate: Locate | None = None
     model_config: str | None = None
+    weights: WeightsConfig = WeightsConfig()
+    layers: _Count | list[Annotated[int, msgspec.Meta(ge=0, lt=10_000)]] | None = None
     runtime_header: str | None = None
     workers: Annotated[int, msgspec.Meta(ge=1)] | None = None
     jobs: Annotated[int, msgspec.Meta(ge=1)] | None = None
@@ -129,6 +145,9 @@ def _anchored(config: Config, folder: Path) -> Config:
     for key in _PATH_LISTS:
         if (values := getattr(config, key)) is not None:
             changes[key] = [anchor(value) for value in values]
+    if config.weights.path is not None:
+        path = anchor(config.weights.path)
+        changes["weights"] = msgspec.structs.replace(config.weights, path=path)
     if config.output is not None:
         named = [output.partition("=") for output in config.output]
         changes["output"] = [
@@ -180,7 +199,11 @@ def _section(project: dict[str, Any]) -> Any:
 def _suggestion(message: str) -> str:
     """Offer the key or the word that was probably meant."""
     if key := re.search(r"unknown field `([^`]*)`", message):
-        parts = {"$.task-types": TaskTypeConfig, "$.waivers": WaiverConfig}
+        parts = {
+            "$.task-types": TaskTypeConfig,
+            "$.waivers": WaiverConfig,
+            "$.weights": WeightsConfig,
+        }
         struct = next((kind for at, kind in parts.items() if at in message), Config)
         keys = struct.__struct_encode_fields__
         return _did_you_mean(key[1], keys) or f"; there are: {', '.join(keys)}"

@@ -73,11 +73,26 @@ class RankReport(msgspec.Struct, frozen=True):
     type_names: dict[int, str] = msgspec.field(default_factory=dict)
 
 
+class Meant(msgspec.Struct, frozen=True):
+    """What the user said the model is, and the graph was held to.
+
+    ``config`` is the path of the configuration, ``name`` what it calls the model; ``unread``
+    are its keys that promise nothing. ``weights`` counts the checkpoint's tensors.
+    """
+
+    config: str = ""
+    name: str = ""
+    unread: tuple[str, ...] = ()
+    checkpoint: str = ""
+    weights: int = 0
+
+
 class Report(msgspec.Struct, frozen=True):
     """Everything one run has to say. Findings are sorted, most severe first.
 
     ``waived`` counts the findings that a waiver left out, ``known`` those that a baseline did.
-    ``summaries`` are the ranks as other runs may be compared with them.
+    ``summaries`` are the ranks as other runs may be compared with them. ``meant`` is what the
+    model was held to.
     """
 
     ranks: tuple[RankReport, ...]
@@ -86,6 +101,7 @@ class Report(msgspec.Struct, frozen=True):
     waived: int = 0
     known: int = 0
     summaries: tuple[Summary, ...] = ()
+    meant: Meant = Meant()
 
     def count(self, severity: Severity) -> int:
         """How many findings have exactly this severity."""

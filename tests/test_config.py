@@ -40,6 +40,7 @@ baseline = "old.json"
 builder = ["demo.py"]
 locate = "builder"
 model-config = "config.json"
+layers = [0, 3]
 runtime-header = "runtime_header.h"
 workers = 96
 jobs = 2
@@ -47,6 +48,11 @@ jobs = 2
 [severity]
 MG104 = "error"
 unused-buffer = "off"
+
+[weights]
+path = "model.safetensors.index.json"
+names = { "layer_{layer}_wq" = "model.layers.{layer}.self_attn.q_proj.weight" }
+absent = ["model.layers.{layer}.self_attn.kv_b_proj.weight"]
 
 [[waivers]]
 rule = "MG101"

@@ -123,7 +123,8 @@ def test_a_pass_says_what_it_rests_on() -> None:
     lines = rendered(report(ranks=(rank(0, *tensors),)))
     assert "checked: 1 of 1 critical tensor read by a task" in lines
     assert "checked: 2 of 3 loaded tensors read or written by a task" in lines
-    assert lines[-2].startswith("not checked: ")
+    assert lines[-3].startswith("not checked: ")
+    assert lines[-2].startswith("model: not given, ")
     lines = rendered(report(ranks=(rank(0, coverage("w", 1)),)))
     assert any(line.startswith("checked: no tensor is critical here") for line in lines)
 
@@ -194,7 +195,7 @@ def test_a_clean_graph_reads_as_a_handful_of_lines() -> None:
     lines = rendered(of)
     assert "INFO dead: buf0, buf1, buf2, buf3, buf4" in lines
     assert "5 notes (MG103): -v lists them" in lines
-    assert len(lines) == 10
+    assert len(lines) == 11
     every = rendered(of, verbosity=1)
     assert sum("MG103 note:" in line for line in every) == 5
     assert every.count("  hint: h") == 5

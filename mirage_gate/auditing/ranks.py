@@ -23,7 +23,7 @@ from mirage_gate.auditing.reading import Half
 from mirage_gate.auditing.selection import Selection
 from mirage_gate.facts import Options
 from mirage_gate.findings import Finding, in_order
-from mirage_gate.report import RankReport, Report
+from mirage_gate.report import Meant, RankReport, Report
 from mirage_gate.rules.base import Scope
 
 BIG = 32 << 20
@@ -90,7 +90,21 @@ def check(
         memory,
         chosen=chosen,
     )
-    return msgspec.structs.replace(report, seconds=time.perf_counter() - started)
+    return msgspec.structs.replace(
+        report, meant=_meant(job.options), seconds=time.perf_counter() - started
+    )
+
+
+def _meant(options: Options) -> Meant:
+    """Say what the model was held to."""
+    model, checkpoint = options.model, options.checkpoint
+    return Meant(
+        config=model.path if model else "",
+        name=(model.architecture or model.model_type) if model else "",
+        unread=model.unread if model else (),
+        checkpoint=checkpoint.path if checkpoint else "",
+        weights=len(checkpoint.weights) if checkpoint else 0,
+    )
 
 
 def _in_processes(
@@ -135,7 +149,9 @@ def audit(
     job = Job(options or Options(), selection, summarize=memory.lock is not None)
     outcome = audit_halves(rank, cuda_half, graph_half, job)
     report = conclude([outcome.report], [outcome.summary], selection, memory)
-    return msgspec.structs.replace(report, seconds=time.perf_counter() - started)
+    return msgspec.structs.replace(
+        report, meant=_meant(job.options), seconds=time.perf_counter() - started
+    )
 
 
 def _as_bytes(text: str | bytes) -> bytes:

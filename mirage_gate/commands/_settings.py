@@ -10,10 +10,10 @@ import click
 import msgspec
 
 from mirage_gate.commands import _common
-from mirage_gate.config import Config, TaskTypeConfig, WaiverConfig
+from mirage_gate.config import Config, TaskTypeConfig, WaiverConfig, WeightsConfig
 
 _DEFAULTS = {"paths": ["."], "output": ["text"], "fail-on": "error", "locate": "auto"}
-_TABLES = ("severity", "waivers", "task-types")
+_TABLES = ("severity", "waivers", "task-types", "weights")
 
 
 def shown(settings: Config, config_file: str | None, given: Mapping[str, Any]) -> str:
@@ -40,6 +40,12 @@ def _lines(settings: Config, given: Mapping[str, Any], path: str) -> Iterator[st
         yield from (
             f"{_value(rule)} = {_value(weight)}" for rule, weight in settings.severity.items()
         )
+    weights = settings.weights
+    if given.get("weights"):
+        weights = msgspec.structs.replace(weights, path=given["weights"])
+    if weights != WeightsConfig():
+        yield "\n[weights]"
+        yield from _table(weights)
     for waiver in settings.waivers:
         yield "\n[[waivers]]"
         yield from _table(waiver)
@@ -48,7 +54,7 @@ def _lines(settings: Config, given: Mapping[str, Any], path: str) -> Iterator[st
         yield from _table(kind)
 
 
-def _table(struct: WaiverConfig | TaskTypeConfig) -> Iterator[str]:
+def _table(struct: WaiverConfig | TaskTypeConfig | WeightsConfig) -> Iterator[str]:
     for key, value in msgspec.structs.asdict(struct).items():
         if value is not None:
             yield f"{key} = {_value(value)}"
@@ -58,6 +64,9 @@ def _value(value: Any) -> str:
     """A value of TOML: its strings, numbers and lists are JSON's, its dates stand bare."""
     if isinstance(value, frozenset):
         return json.dumps(sorted(value))
+    if isinstance(value, dict):
+        inner = (f"{_value(key)} = {_value(entry)}" for key, entry in value.items())
+        return f"{{ {', '.join(inner)} }}"
     if isinstance(value, (str, bool, int, list, tuple)):
         # Bytes of a path that are no characters have no name in TOML.
         return json.dumps(value).encode("ascii", "backslashreplace").decode()

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mirage_gate.commands import _common, _run, _settings
+from mirage_gate.commands import _common, _model, _run, _settings
 
 if TYPE_CHECKING:
-    from mirage_gate.artifacts.model_config import ModelConfig
     from mirage_gate.config import Locate
     from mirage_gate.report import FailOn, Report
 
@@ -39,12 +38,7 @@ if TYPE_CHECKING:
     type=click.Choice(["auto", "artifact", "builder"]),
     help="Where a finding lands. auto: the builder, if git does not track the artifact.",
 )
-@click.option(
-    "--model-config",
-    metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False),
-    help="The model's Hugging Face config.json: its layers, and what each must have.",
-)
+@_model.options
 @click.option(
     "--workers",
     type=click.IntRange(min=1),
@@ -72,6 +66,8 @@ def command(
     builders: tuple[str, ...],
     locate_at: Locate | None,
     model_config: str | None,
+    weights: str | None,
+    layers: frozenset[int] | None,
     workers: int | None,
     jobs: int | None,
     runtime_header: str | None,
@@ -108,6 +104,8 @@ def command(
             "builder": builders,
             "locate": locate_at,
             "model-config": model_config,
+            "weights": weights,
+            "layers": layers,
             "runtime-header": runtime_header,
             "workers": workers,
             "jobs": jobs,
@@ -125,8 +123,8 @@ def command(
         critical=Critical.of(_common.listed(critical, settings.critical)),
         task_types=types,
         workers=workers or settings.workers or 0,
-        model=_model(model_config or settings.model_config),
     )
+    options = _model.meant(settings, options, model_config, weights, layers)
     with _common.progress() as progress:
         report = all_ranks.check(
             found,
@@ -143,15 +141,6 @@ def command(
     report = _located(report, python, locate_at or settings.locate)
     bar = fail_on or settings.fail_on or "error"
     return _run.give(report, written, bar, look)
-
-
-def _model(path: str | None) -> ModelConfig | None:
-    from mirage_gate.artifacts import model_config
-
-    try:
-        return model_config.read(path) if path else None
-    except model_config.ModelConfigError as error:
-        raise _common.Refused(str(error)) from error
 
 
 def _located(report: Report, paths: Sequence[str], where: Locate | None) -> Report:

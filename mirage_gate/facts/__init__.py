@@ -18,9 +18,11 @@ from mirage_gate.findings import Location
 if TYPE_CHECKING:
     from mirage_gate.artifacts.cuda import CudaSource, Declaration
     from mirage_gate.artifacts.graph import Graph
-    from mirage_gate.artifacts.model_config import ModelConfig
+    from mirage_gate.artifacts.model import ModelConfig
+    from mirage_gate.artifacts.weights import Checkpoint
     from mirage_gate.facts.events import EventGraph
     from mirage_gate.facts.layers import Layers
+    from mirage_gate.facts.model.features import Features
     from mirage_gate.facts.order import Order
     from mirage_gate.facts.regions import Regions
     from mirage_gate.facts.siblings import Siblings
@@ -31,13 +33,20 @@ class Options(msgspec.Struct, frozen=True):
     """What a user may set that changes facts rather than verdicts.
 
     ``task_types`` are all known types by code: the built-in ones and the user's. ``model`` is
-    the model's own description, where there is one.
+    the model's own description, ``checkpoint`` its weights, where there is one; ``layers`` are
+    those of the model that the graph is meant to have, None for all. ``weight_names`` are the
+    user's own pairs of a graph's name and the checkpoint's, ``weights_absent`` the checkpoint's
+    names that are not loaded on purpose.
     """
 
     critical: Critical = msgspec.field(default_factory=Critical)
     task_types: dict[int, TaskType] = msgspec.field(default_factory=built_in)
     workers: int = 0
     model: ModelConfig | None = None
+    checkpoint: Checkpoint | None = None
+    layers: frozenset[int] | None = None
+    weight_names: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    weights_absent: tuple[str, ...] = ()
 
 
 class RankFacts:
@@ -88,6 +97,13 @@ class RankFacts:
         from mirage_gate.facts.layers import Layers
 
         return Layers(self)
+
+    @cached_property
+    def features(self) -> Features:
+        """Which layers attend, rotate, normalise queries and keys, and mix experts."""
+        from mirage_gate.facts.model.features import Features
+
+        return Features(self)
 
     @cached_property
     def siblings(self) -> Siblings:

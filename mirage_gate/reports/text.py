@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
+from pathlib import PurePath
 
 from mirage_gate.artifacts.cuda import LOADED
 from mirage_gate.escaping import plain
@@ -222,6 +223,7 @@ def _verdict_lines(report: Report, context: Context, paint: Paint) -> Iterator[s
     audited = [rank for rank in report.ranks if rank.audited]
     if audited and not context.verbosity < 0:
         yield from _checked_lines(audited)
+        yield from _model_lines(report, context)
     word = _words.verdict(report, context.fail_on)
     color = "green" if word == "PASSED" else "red"
     yield (
@@ -246,6 +248,24 @@ def _checked_lines(audited: Sequence[RankReport]) -> Iterator[str]:
         of = _words.count(len(loaded), "loaded tensor")
         yield f"checked: {used:,} of {of} read or written by a task"
     yield "not checked: what the kernels compute (this proves structure, not numerics)"
+
+
+def _model_lines(report: Report, context: Context) -> Iterator[str]:
+    """Say what the model was held to, or that it was to nothing."""
+    meant = report.meant
+    held = []
+    if meant.config:
+        name = f" ({plain(meant.name)})" if meant.name else ""
+        held.append(f"{plain(PurePath(meant.config).name)}{name}")
+    if meant.checkpoint:
+        held.append(_words.count(meant.weights, "weight"))
+    if not held:
+        yield "model: not given, so what every layer does alike is not proven"
+        return
+    yield f"model: checked against {' and '.join(held)}"
+    if meant.unread and context.verbosity > 0:
+        keys = _words.count(len(meant.unread), "key")
+        yield f"model: {keys} that promised nothing: {_listed(meant.unread, context)}"
 
 
 # --- Words -----------------------------------------------------------------------------

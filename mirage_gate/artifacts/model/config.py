@@ -24,11 +24,15 @@ _SILENT = frozenset(
 """Keys that say nothing about a graph's wiring: not worth a word when they are passed over."""
 
 
+_EXTRA = ("num_nextn_predict_layers", "num_mtp_modules", "mtp_num_layers")
+
+
 class ModelConfig(msgspec.Struct, frozen=True):
     """What the description says of each layer.
 
     ``architecture`` is the class it names (``Qwen3ForCausalLM``), empty if none. ``keys``
     gives the place of each key; ``unread`` are those that promise nothing here.
+    ``extra_layers`` are of multi-token prediction, behind the model's own.
     """
 
     path: str
@@ -40,6 +44,7 @@ class ModelConfig(msgspec.Struct, frozen=True):
     qk_norm: Promise = Promise()
     mixture: Promise = Promise()
     sizes: Sizes = Sizes()
+    extra_layers: int = 0
     keys: dict[str, Location] = msgspec.field(default_factory=dict)
     unread: tuple[str, ...] = ()
 
@@ -69,6 +74,7 @@ def read(path: str) -> ModelConfig:
         qk_norm=qk_norm(document, attending),
         mixture=mixture(document),
         sizes=sizes(document),
+        extra_layers=min(keys.number(*_EXTRA) or 0, document.layers),
         keys=places(document),
     )
     unread = sorted(key for key in keys if key not in keys.used and key not in _SILENT)

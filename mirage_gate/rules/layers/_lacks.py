@@ -59,7 +59,7 @@ def all_lacks(facts: RankFacts) -> Iterator[tuple[int, Lack]]:
 def _rotates(facts: RankFacts, layer: int) -> bool:
     """Whether the model's configuration, if there is one, leaves the layer its positions."""
     model = facts.options.model
-    return model is None or model.rotary is None or layer in model.rotary
+    return model is None or layer not in model.rotary.lacking
 
 
 def _lacking_operand(

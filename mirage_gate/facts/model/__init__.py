@@ -1,0 +1,1 @@
+"""What the graph shows of the model it was built from, to hold against what is meant."""
