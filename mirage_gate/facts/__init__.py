@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from mirage_gate.facts.layers import Layers
     from mirage_gate.facts.model.features import Features
     from mirage_gate.facts.order import Order
+    from mirage_gate.facts.plan import Plan, Program
     from mirage_gate.facts.regions import Regions
     from mirage_gate.facts.siblings import Siblings
+    from mirage_gate.facts.values import Values
     from mirage_gate.facts.wiring import Wiring
 
 
@@ -125,6 +127,27 @@ class RankFacts:
         from mirage_gate.facts.order import Order
 
         return Order(self)
+
+    @cached_property
+    def values(self) -> Values:
+        """Which write each read sees, and which reads each write serves."""
+        from mirage_gate.facts.values import Values
+
+        return Values(self)
+
+    @cached_property
+    def program(self) -> Program:
+        """The model that the graph computes, statement by statement."""
+        from mirage_gate.facts.plan.program import program_of
+
+        return program_of(self)
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The program with its values named and its layers folded."""
+        from mirage_gate.facts.plan.folding import fold
+
+        return fold(self.program)
 
     def release(self) -> None:
         """Let go of everything.
