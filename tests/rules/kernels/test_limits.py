@@ -1,0 +1,30 @@
+"""MG504 limits."""
+
+from __future__ import annotations
+
+from tests.emitter import Pair, qwen3
+from tests.rules import fires, silent
+from tests.rules.kernels._shared import in_task
+
+ATTENTION = 153
+SILU = 118
+
+
+@fires("MG504", graph=in_task(ATTENTION, "inputs"), says=("at most 7",), refuses=True)
+def test_eight_inputs() -> Pair:
+    pair = qwen3(1).emit()
+    task = pair.tasks(ATTENTION)[0]
+    task["inputs"].append(task["inputs"][0])
+    return pair
+
+
+@fires("MG504", graph=in_task(SILU, "inputs", 0, "dims"), says=("1 dim and 2 strides",))
+def test_dims_shorter_than_strides() -> Pair:
+    pair = qwen3(1).emit()
+    pair.tasks(SILU)[0]["inputs"][0]["dims"].pop()
+    return pair
+
+
+@silent("MG504")
+def test_seven_inputs() -> Pair:
+    return qwen3(1).emit()
