@@ -12,10 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirage_gate.artifacts.cuda import CudaSource, Declaration
-from mirage_gate.artifacts.graph import METADATA_FIELDS, NO_EVENT, Event, Graph, Task, Tensor
+from mirage_gate.artifacts.graph import (
+    METADATA_FIELDS,
+    NO_EVENT,
+    NVSHMEM_TAG,
+    Event,
+    Graph,
+    Task,
+    Tensor,
+)
 from mirage_gate.artifacts.loader import load
 from mirage_gate.facts import Options, RankFacts
-from mirage_gate.facts.events import INVALID, NOTHING, NVSHMEM_TAG, Before, EventGraph
+from mirage_gate.facts.events import INVALID, NOTHING, Before, EventGraph
 from mirage_gate.facts.task_types import TaskType, built_in
 from mirage_gate.findings import Location
 
@@ -92,7 +100,8 @@ def small_facts(
     first = [i for i, one in enumerate(all_tasks) if i > 1 and one.dependent_event == NO_EVENT]
     graph = decoded(all_events, all_tasks, first, tensors)
     cuda = CudaSource("k.cu", tuple(declared), {}, {}, world_size=world_size)
-    types = {**built_in(), **{kind.code: kind for kind in kinds}}
+    plain = {one.task_type: TaskType(one.task_type, f"TASK_{one.task_type}") for one in tasks}
+    types = {**plain, **built_in(), **{kind.code: kind for kind in kinds}}
     return RankFacts(0, cuda, graph, "g.json", Options(task_types=types))
 
 

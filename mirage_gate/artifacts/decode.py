@@ -11,13 +11,15 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Sequence
 from operator import attrgetter
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
 
 from mirage_gate.artifacts.graph import (
     ABSENT,
     METADATA_FIELDS,
+    NO_EVENT,
+    NVSHMEM_TAG,
     Alike,
     Count,
     Event,
@@ -29,8 +31,10 @@ from mirage_gate.artifacts.graph import (
 )
 from mirage_gate.artifacts.graph_text import GraphText
 
-MOST_INPUTS = 7
-MOST_OUTPUTS = 3
+MOST_INPUTS = 28
+MOST_OUTPUTS = 13
+"""What the roomiest fork's task descriptor holds; upstream's is MG504's to judge."""
+
 _RUN = 256
 """Tasks taken in at a time: enough for the cost of a run, few enough for the cache."""
 
@@ -52,6 +56,28 @@ class TaskText(msgspec.Struct, Generic[_Inputs, _Outputs], kw_only=True, gc=Fals
     task_type: Count
     trigger_event: EventId
     variant_id: Count
+
+
+class EventObject(msgspec.Struct):
+    """An event id as MPK wrote it until July 2025, its gpu counted from the file's own."""
+
+    gpu_offset: Count
+    event_pos: Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
+    is_nvshmem: bool | Count
+
+    def number(self) -> int:
+        """Give the id as a number, the gpu's bits those of ``gpu_offset``."""
+        if self.event_pos == NO_EVENT & 0xFFFF_FFFF:
+            return NO_EVENT
+        tag = NVSHMEM_TAG if self.is_nvshmem else 0
+        return tag << 48 | (self.gpu_offset & 0xFFFF) << 32 | self.event_pos
+
+
+class TaskOfOld(TaskText[_Inputs, _Outputs], Generic[_Inputs, _Outputs], kw_only=True, gc=False):
+    """A task whose event ids may be objects."""
+
+    dependent_event: EventId | EventObject  # type: ignore[assignment]
+    trigger_event: EventId | EventObject  # type: ignore[assignment]
 
 
 _Raw = TaskText[msgspec.Raw, msgspec.Raw]

@@ -25,6 +25,9 @@ NO_EVENT = 0x7FFF_FFFF_FFFF_FFFE
 """The id that stands for "no event". Test for it before anything else."""
 
 
+NVSHMEM_TAG = 0x1E00
+"""The upper 16 bits of an id where ranks talk."""
+
 ABSENT = 1 << 40
 """Stands for a metadata field that an older graph lacks: no such number can be in a graph."""
 
@@ -116,7 +119,8 @@ class Graph(msgspec.Struct, frozen=True):
 
     ``tensors`` are the distinct references, ``alike`` the distinct tasks but for metadata and
     ``metadata`` the distinct metadata, each in order of appearance. ``alike_of`` and
-    ``metadata_of`` give each task's number in them.
+    ``metadata_of`` give each task's number in them. ``relative``: the gpus in its ids are
+    counted from the graph's own rank.
     """
 
     events: list[Event]
@@ -126,6 +130,28 @@ class Graph(msgspec.Struct, frozen=True):
     alike_of: array[int]
     metadata: list[Metadata]
     metadata_of: array[int]
+    relative: bool = False
+
+    def of_rank(self, rank: int, world_size: int) -> Graph:
+        """Give the graph with the gpus in its ids counted from 0, if they are not."""
+        if not self.relative:
+            return self
+
+        def absolute(event_id: int) -> int:
+            if event_id == NO_EVENT:
+                return event_id
+            gpu = (event_id >> 32 & 0xFFFF) + rank
+            return event_id & ~(0xFFFF << 32) | (gpu % max(1, world_size) & 0xFFFF) << 32
+
+        alike = [
+            msgspec.structs.replace(
+                one,
+                trigger_event=absolute(one.trigger_event),
+                dependent_event=absolute(one.dependent_event),
+            )
+            for one in self.alike
+        ]
+        return msgspec.structs.replace(self, alike=alike, relative=False)
 
     @property
     def tasks(self) -> Tasks:

@@ -18,8 +18,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
-from mirage_gate.artifacts.decode import MOST_INPUTS, MOST_OUTPUTS, TaskText, decode
+from mirage_gate.artifacts.decode import (
+    MOST_INPUTS,
+    MOST_OUTPUTS,
+    EventObject,
+    TaskOfOld,
+    TaskText,
+    decode,
+)
 from mirage_gate.artifacts.graph import (
+    ABSENT,
     Count,
     Event,
     Graph,
@@ -60,6 +68,9 @@ _ELEMENTS: tuple[tuple[str, str, Any], ...] = (
     ("all_tasks", "task", TaskText[_Inputs | None, _Outputs | None]),
     ("first_tasks", "count", Count),
 )
+
+
+_accepts_old = msgspec.json.Decoder(TaskOfOld[_Inputs | None, _Outputs | None]).decode
 
 
 @cache
@@ -108,7 +119,8 @@ def _expected(error: Any) -> str:
     value = error.validator_value
     match error.validator:
         case "type":
-            names = [value] if isinstance(value, str) else list(value)
+            # Only emitters of old wrote an object where a number stands.
+            names = [value] if isinstance(value, str) else [n for n in value if n != "object"]
             return " or ".join("null" if n == "null" else _article(n) for n in names)
         case "required":
             missing = next(n for n in value if n not in error.instance and repr(n) in error.message)
@@ -148,6 +160,7 @@ def explain(data: bytes) -> Refusal | Graph:
     """List what the schema refuses in ``data``; if that is nothing, give the graph."""
     errors: list[SchemaError] = []
     more = 0
+    relative = False
     whole = msgspec.json.decode(data, type=msgspec.Raw)
     try:
         top = msgspec.structs.asdict(msgspec.json.decode(data, type=_Object))
@@ -172,6 +185,9 @@ def explain(data: bytes) -> Refusal | Graph:
                 continue
             except msgspec.ValidationError:
                 pass
+            if name == "all_tasks" and (old := _of_old(element)):
+                elements[index], relative = old, True
+                continue
             if len(errors) >= COUNTED:
                 more += 1
                 continue
@@ -187,7 +203,25 @@ def explain(data: bytes) -> Refusal | Graph:
                 elements[index] = msgspec.Raw(json.dumps(_integral(value)).encode())
         if not errors:
             parts.append(b'"%b":[%b]' % (name.encode(), b",".join(elements)))
-    return Refusal(errors, more) if errors else decode(b"{%b}" % b",".join(parts))
+    if errors:
+        return Refusal(errors, more)
+    graph = decode(b"{%b}" % b",".join(parts))
+    return msgspec.structs.replace(graph, relative=relative)
+
+
+def _of_old(element: msgspec.Raw) -> msgspec.Raw | None:
+    """Write the event ids of a task as numbers, if they are objects."""
+    try:
+        task = _accepts_old(element)
+    except msgspec.ValidationError:
+        return None
+    for field in ("dependent_event", "trigger_event"):
+        event = getattr(task, field)
+        if isinstance(event, EventObject):
+            setattr(task, field, event.number())
+    fields = msgspec.structs.asdict(task)
+    kept = {name: value for name, value in fields.items() if value != ABSENT}
+    return msgspec.Raw(msgspec.json.encode(kept))
 
 
 _BYTE = re.compile(r"JSON is malformed: (.*) \(byte (\d+)\)")

@@ -62,7 +62,7 @@ def opened(
     try:
         cuda = _cuda(rank, cuda_half)
         with graph_half.open() as text:
-            loaded = _graph(rank, text)
+            loaded = _graph(rank, text).of_rank(rank, cuda.world_size or rank + 1)
             absent = loader.absent(loaded, text, cuda.loader_fields)
             facts = RankFacts(rank, cuda, loaded, text.path, options, absent)
             try:

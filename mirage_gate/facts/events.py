@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections import deque
 from functools import cached_property
 from heapq import heapify, heappop, heappush
+from math import prod
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from mirage_gate.facts import RankFacts
     from mirage_gate.facts.wiring import Group
 
-NVSHMEM_TAG = 0x1E00
 LAUNCH = 1
 """The event that launches every task but the first two."""
 
@@ -93,6 +93,9 @@ class EventGraph:
         groups = facts.wiring.groups
         # Task 0 only ends a worker, and task 1 is not launched by event 1.
         self.weight = [group.count - (group.first == 0) for group in groups]
+        self.signals = [
+            weight * self._signals(group) for weight, group in zip(self.weight, groups, strict=True)
+        ]
         self.waits = [
             NOTHING if self._outside(group) else self._waits(group.dependent) for group in groups
         ]
@@ -102,6 +105,13 @@ class EventGraph:
     def _outside(group: Group) -> bool:
         """Whether event 1 does not launch the group: task 0, or task 1 and what is just like it."""
         return group.first == 1 or (group.first == 0 and group.count == 1)
+
+    def _signals(self, group: Group) -> int:
+        """How often one task triggers its event: copies between ranks once signalled each row."""
+        if not self._facts.task_type(group.task_type).signals_rows or not group.inputs:
+            return 1
+        *rows, _ = self._facts.graph.tensors[group.inputs[0]].dims or (1, 1)
+        return prod(rows)
 
     def _position(self, event_id: int) -> int:
         if event_id == NO_EVENT:
@@ -156,7 +166,7 @@ class EventGraph:
     @cached_property
     def arrivals(self) -> list[int]:
         """How often each event is triggered in one iteration, if every task runs."""
-        return [self.tasks(groups) for groups in self.triggering]
+        return [sum(self.signals[g.number] for g in groups) for groups in self.triggering]
 
     @cached_property
     def edges(self) -> list[dict[int, Group]]:
@@ -346,7 +356,7 @@ class EventGraph:
             position = self.fires[group.number]
             if position < 0 or not self.weight[group.number]:
                 continue
-            arrived[position] += self.weight[group.number]
+            arrived[position] += self.signals[group.number]
             if arrived[position] >= needed[position] and not fired[position]:
                 fire(position)
         idle = [group for group in groups if not started[group.number]]

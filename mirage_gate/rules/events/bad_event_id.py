@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mirage_gate.artifacts.graph import NO_EVENT
-from mirage_gate.facts.events import NVSHMEM_TAG, gpu_of, position_of, tag_of
+from mirage_gate.artifacts.graph import NO_EVENT, NVSHMEM_TAG
+from mirage_gate.facts.events import gpu_of, position_of, tag_of
 from mirage_gate.findings import Finding, Severity
 from mirage_gate.rules._words import plural
 from mirage_gate.rules.base import Rule
