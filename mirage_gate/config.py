@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 _Count = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 Locate = Literal["auto", "artifact", "builder"]
-MinSeverity = Literal["error", "warning", "note"]
 Weight = Literal["error", "warning", "note", "off"]
 
 
@@ -86,7 +85,6 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="ke
     select: list[str] | None = None
     ignore: list[str] | None = None
     fail_on: FailOn | None = None
-    min_severity: MinSeverity | None = None
     severity: dict[str, Weight] = msgspec.field(default_factory=dict)
     lock: str | None = None
     baseline: str | None = None
@@ -210,12 +208,7 @@ def _suggestion(message: str) -> str:
         keys = struct.__struct_encode_fields__
         return _did_you_mean(key[1], keys) or f"; there are: {', '.join(keys)}"
     if word := re.search(r"Invalid enum value '([^']*)' - at `\$\.([\w-]+)", message):
-        choices = {
-            "fail-on": FailOn,
-            "min-severity": MinSeverity,
-            "locate": Locate,
-            "severity": Weight,
-        }.get(word[2])
+        choices = {"fail-on": FailOn, "locate": Locate, "severity": Weight}.get(word[2])
         return f"; it is one of {', '.join(get_args(choices))}"
     return ""
 
@@ -255,7 +248,7 @@ def task_types(config: Config, codes: dict[str, int] | None = None) -> dict[int,
             types.pop(names[name], None)
         names[name] = code
     for name, code in (codes or {}).items():
-        types[code] = task_type(code, name)
+        types[code] = msgspec.structs.replace(task_type(code, name), given=True)
     for own in config.task_types:
         code = own.code if own.code is not None else names.get(own.name, -1)
         if code < 0:
@@ -270,6 +263,8 @@ def task_types(config: Config, codes: dict[str, int] | None = None) -> dict[int,
                 words=known.words if own.name == known.name and own.inputs is None else (),
                 final=own.final or known.final,
                 collective=own.collective or known.collective,
+                given=True,
+                known=True,
             )
         except ValueError as error:
             raise ConfigError(f"task type {own.name}: {error}") from error

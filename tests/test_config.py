@@ -35,7 +35,6 @@ ranks = [0, 1]
 select = ["MG1", "MG4??"]
 ignore = ["MG103"]
 fail-on = "warning"
-min-severity = "warning"
 lock = "wiring.lock.json"
 baseline = "old.json"
 builder = ["demo.py"]

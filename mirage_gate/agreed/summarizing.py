@@ -193,7 +193,8 @@ def _sent(facts: RankFacts) -> Iterator[Sent]:
     counts: Counter[tuple[int, int]] = Counter()
     for group in facts.wiring.groups:
         if group.trigger != NO_EVENT and tag_of(group.trigger):
-            counts[gpu_of(group.trigger), position_of(group.trigger)] += group.count
+            signals = facts.events.signals[group.number]
+            counts[gpu_of(group.trigger), position_of(group.trigger)] += signals
     run: Sent | None = None
     for (gpu, position), count in sorted(counts.items()):
         if run and (run.gpu, run.last + 1, run.count) == (gpu, position, count):

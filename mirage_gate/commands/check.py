@@ -61,7 +61,6 @@ def command(
     select: str | None,
     ignore: str | None,
     fail_on: FailOn | None,
-    min_severity: str | None,
     lock: str | None,
     baseline: str | None,
     builders: tuple[str, ...],
@@ -89,8 +88,6 @@ def command(
     settings = _common.settings_from(config_file)
     types = _common.task_types_from(settings, runtime_header)
     written = _run.outputs_in(outputs or settings.output or ["text"])
-    bar = fail_on or settings.fail_on or "error"
-    lowest = _run.shown_from(settings, min_severity, bar)
     selection = _run.selection_from(settings, select, ignore)
     memory = _run.memory_from(settings, config_file, lock, baseline)
     if look.show_settings:
@@ -102,7 +99,6 @@ def command(
             "select": _settings.words(select),
             "ignore": _settings.words(ignore),
             "fail-on": fail_on,
-            "min-severity": min_severity,
             "lock": lock,
             "baseline": baseline,
             "builder": builders,
@@ -143,7 +139,8 @@ def command(
             chosen=bool(wanted) or any(map(os.path.isfile, paths)),
         )
     report = _located(report, python, locate_at or settings.locate)
-    return _run.give(report.at_least(lowest), written, bar, look)
+    bar = fail_on or settings.fail_on or "error"
+    return _run.give(report, written, bar, look)
 
 
 def _located(report: Report, paths: Sequence[str], where: Locate | None) -> Report:

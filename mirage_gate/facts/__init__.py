@@ -156,13 +156,24 @@ class RankFacts:
         """
         vars(self).clear()
 
+    @cached_property
+    def task_types(self) -> dict[int, TaskType]:
+        """The task types by code, as this pair means them."""
+        from mirage_gate.facts.vintages import types_of
+
+        return types_of(self)
+
     def task_type(self, code: int) -> TaskType:
-        """Give the facts of a type; an unknown one reads its inputs and writes its outputs."""
-        return self.options.task_types.get(code) or TaskType(code, f"task type {code}")
+        """Give the facts of a type; an unknown one reads of its inputs and writes of its outputs.
+
+        Which part of them, nobody knows.
+        """
+        kind = self.task_types.get(code)
+        return TaskType(code, f"task type {code}", known=False) if kind is None else kind
 
     def knows(self, code: int) -> bool:
-        """Whether the type is in the table, the config or the runtime header."""
-        return code in self.options.task_types
+        """Whether it is known what the type does with its slots."""
+        return self.task_type(code).known
 
     def is_critical(self, declaration: Declaration) -> bool:
         """Whether losing this tensor means a feature the model cannot do without."""

@@ -49,14 +49,18 @@ class Slot(msgspec.Struct, frozen=True):
 
 READ = Slot(reads=True, writes=False)
 WRITE = Slot(reads=False, writes=True)
+_READ_SOME = Slot(reads=True, writes=False, indexed=True)
+_WRITE_SOME = Slot(reads=False, writes=True, indexed=True)
 
 
 class TaskType(msgspec.Struct, frozen=True):
     """One task type. ``final``: what it writes is the model's result, read by the host.
 
     ``frame`` marks the types that the runtime handles itself, without a dispatch branch.
-    ``collective`` marks those that talk to other ranks. ``words`` are what the names of the
-    tensors in the inputs have in them, empty where that is not said.
+    ``collective`` marks those that talk to other ranks, ``signals_rows`` those that trigger
+    their event once for each row of what they send. ``words`` are what the names of the
+    tensors in the inputs have in them, empty where that is not said. ``given``: the user says
+    that the code is this type's. ``known``: it is known what the type does with its slots.
     """
 
     code: int
@@ -66,15 +70,22 @@ class TaskType(msgspec.Struct, frozen=True):
     final: bool = False
     frame: bool = False
     collective: bool = False
+    signals_rows: bool = False
     words: tuple[str, ...] = ()
+    given: bool = False
+    known: bool = True
 
     def input(self, slot: int) -> Slot:
         """How input ``slot`` is used."""
-        return self.inputs[slot] if slot < len(self.inputs) else READ
+        if slot < len(self.inputs):
+            return self.inputs[slot]
+        return READ if self.known else _READ_SOME
 
     def output(self, slot: int) -> Slot:
         """How output ``slot`` is used."""
-        return self.outputs[slot] if slot < len(self.outputs) else WRITE
+        if slot < len(self.outputs):
+            return self.outputs[slot]
+        return WRITE if self.known else _WRITE_SOME
 
 
 def slot(text: str) -> Slot:
@@ -98,8 +109,11 @@ def slots(text: str) -> tuple[Slot, ...]:
 
 
 _ATTENTION = "r rw@ rw@ r? r? r? r?"
-_ATTENTION_WORDS = ("", "k", "v", "q", "k", "cos", "sin")
-"""The caches, the norms of queries and keys, and the rotary tables."""
+_WORDS = {
+    _ATTENTION: ("", "k", "v", "q", "k", "cos", "sin"),
+    "rw rw r r": ("", "", "cos", "sin"),
+}
+"""By access: the caches, the norms of queries and keys, and the rotary tables."""
 
 # name: (inputs, outputs). Only rows that differ from "inputs read, outputs written".
 _ACCESS: dict[str, tuple[str, str]] = {
@@ -112,6 +126,7 @@ _ACCESS: dict[str, tuple[str, str]] = {
     "TASK_PAGED_ATTENTION_SPLIT_KV_SM100": (_ATTENTION, "w@ w@"),
     "TASK_PAGED_ATTENTION_SPLIT_KV_MERGE_SM100": ("r@ r@", "w"),
     "TASK_REDUCE": ("r r!", "w"),
+    "TASK_NVSHMEM_COPY": ("r", "w!"),
     "TASK_NVSHMEM_ALLGATHER_STRIDED_PUT": ("r", "w!"),
     "TASK_NVSHMEM_TILE_ALLREDUCE": ("r!", "w"),
     "TASK_SPLITK_LINEAR_SWAPAB_HOPPER": ("r r", "w+"),
@@ -136,6 +151,8 @@ _ACCESS: dict[str, tuple[str, str]] = {
     "TASK_MLA_PREFILL_SM100": ("r r r r w", ""),
     "TASK_MLA_KV_GATHER_SM100": ("r r rw@ w", ""),
     "TASK_MLA_KV_GATHER_SPLIT_SM100": ("r r rw@ w w", ""),
+    "TASK_MLA_KV_GATHER_UNIFIED_SM100": ("r r r rw@ w w", ""),
+    "TASK_DEEPSEEK_MLA_ROPE_SM100": ("rw rw r r", "w w"),
     "TASK_MTP_TOKEN_SCATTER": ("r", "w@"),
     "TASK_MTP_FLOAT_SCATTER": ("r", "w@"),
     "TASK_PROB_SCATTER_SM100": ("r", "w@"),
@@ -159,6 +176,7 @@ _COLLECTIVE = frozenset(
     {
         "TASK_ALLREDUCE",
         "TASK_REDUCE",
+        "TASK_NVSHMEM_COPY",
         "TASK_NVSHMEM_ALLGATHER_STRIDED_PUT",
         "TASK_NVSHMEM_TILE_ALLREDUCE",
     }
@@ -277,8 +295,14 @@ def task_type(code: int, name: str) -> TaskType:
         final=name in _FINAL,
         frame=name in _FRAME,
         collective=name in _COLLECTIVE,
-        words=_ATTENTION_WORDS if inputs == _ATTENTION else (),
+        signals_rows=name == "TASK_NVSHMEM_COPY",
+        words=_WORDS.get(inputs, ()),
+        known=name in _ACCESS or name in _PLAIN,
     )
+
+
+_PLAIN = frozenset(CODES.values()) - _ACCESS.keys()
+"""The types that read their inputs and write their outputs."""
 
 
 @cache

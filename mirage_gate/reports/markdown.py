@@ -98,7 +98,7 @@ def _row(tensor: Coverage, rank: RankReport) -> str:
 
 
 def _findings(report: Report, context: Context, room: int) -> Iterator[str]:
-    groups = report.distinct
+    groups = _words.folded(report.findings)
     for severity in Severity:
         same_level = [same for same in groups if same[0].severity is severity]
         if not same_level:

@@ -70,7 +70,7 @@ def no_kernel(facts: RankFacts) -> Iterator[Finding]:
 
 def _unmatched(facts: RankFacts) -> list[str]:
     """List the type names in the dispatch table that have no known code."""
-    known = {kind.name for kind in facts.options.task_types.values()}
+    known = {kind.name for kind in facts.task_types.values()}
     return sorted({name for name, _ in facts.cuda.dispatch if name not in known})
 
 

@@ -35,9 +35,12 @@ def unknown_task_type(facts: RankFacts) -> Iterator[Finding]:
         if facts.knows(task_type):
             continue
         groups = [g for g in facts.wiring.groups if g.task_type == task_type]
+        named = task_type in facts.task_types
+        what = "is known by name only" if named else "is unknown"
         yield RULE.finding(
             facts.rank,
-            f"task type {task_type} is unknown: {tasks(facts, groups)}",
+            f"task type {task_type} {what}: {tasks(facts, groups)}",
             facts.in_graph("all_tasks", groups[0].first, "task_type"),
-            hint="name it with --runtime-header, and its slots under task-types",
+            hint=f"{'' if named else 'name it with --runtime-header, and '}describe its slots "
+            "under task-types",
         )

@@ -28,7 +28,7 @@ RULE = Rule(
 
 @RULE.checked_by
 def unused_kernel(facts: RankFacts) -> Iterator[Finding]:
-    codes = {kind.name: code for code, kind in facts.options.task_types.items()}
+    codes = {kind.name: code for code, kind in facts.task_types.items()}
     used = {(t, v) for t, v in dispatched_kernels(facts)}
     unknown = any(not facts.knows(task_type) for task_type, _ in used)
     for (name, variant), branch in facts.cuda.dispatch.items():

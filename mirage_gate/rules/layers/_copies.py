@@ -22,7 +22,8 @@ def _filled_by_copies(facts: RankFacts) -> dict[str, dict[int, Declaration]]:
     filled: dict[str, dict[int, Declaration]] = defaultdict(dict)
     for name, declaration in facts.declared.items():
         layer = layer_in(name)
-        if layer is not None and declaration.copies:
+        named = declaration.copies and all(copy.named for copy in declaration.copies)
+        if layer is not None and named:  # an address says nothing of what lies there
             filled[role_of(name)][layer] = declaration
     return filled
 
