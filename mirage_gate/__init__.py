@@ -9,8 +9,9 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mirage_gate.auditing.ranks import audit
     from mirage_gate.auditing.selection import Selection
+    from mirage_gate.building.guard import guard
+    from mirage_gate.building.texts import audit
     from mirage_gate.facts import Options
     from mirage_gate.findings import Finding, Location, Severity
     from mirage_gate.report import Coverage, RankReport, Report
@@ -29,6 +30,7 @@ __all__ = [
     "Selection",
     "Severity",
     "audit",
+    "guard",
     "render",
 ]
 
@@ -41,7 +43,8 @@ _HOMES = {
     "Report": "report",
     "Selection": "auditing.selection",
     "Severity": "findings",
-    "audit": "auditing.ranks",
+    "audit": "building.texts",
+    "guard": "building.guard",
     "render": "reports",
 }
 

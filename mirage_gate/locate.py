@@ -7,17 +7,22 @@ in it. The line that attached the tensor is, and there the mistake is mended.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from mirage_gate.artifacts.builder import Builder, candidates
 from mirage_gate.artifacts.builder.names import Naming
 from mirage_gate.config import Locate
-from mirage_gate.findings import Finding, in_order
+from mirage_gate.findings import Finding, Location, in_order
 from mirage_gate.report import Report
 from mirage_gate.reports._paths import git_root
+
+if TYPE_CHECKING:
+    from mirage_gate.artifacts.provenance import Provenance
 
 _MOST_OTHERS = 4
 _OF_ANOTHER_REPOSITORY = {
@@ -33,14 +38,31 @@ _OF_ANOTHER_REPOSITORY = {
 _GIT_SECONDS = 20
 
 
-def locate(report: Report, builders: Sequence[Builder], where: Locate = "auto") -> Report:
+_TASK = re.compile(r"/all_tasks/(\d{1,9})(?:/|$)")
+
+
+class Known(msgspec.Struct, frozen=True):
+    """A rank's provenance, and the folder below which its files are."""
+
+    made: Provenance
+    root: str
+
+
+def locate(
+    report: Report,
+    builders: Sequence[Builder],
+    where: Locate = "auto",
+    provenance: Mapping[str, Known] | None = None,
+) -> Report:
     """Point findings at the builders' lines, or relate those lines to them.
 
     ``builder`` moves every finding whose tensor a builder names; ``artifact`` moves none and
-    relates the line; ``auto`` moves those whose artifact git does not track.
+    relates the line; ``auto`` moves those whose artifact git does not track. ``provenance``,
+    by the path of either file of a pair, knows what the builders' text only suggests.
     """
-    if not builders:
+    if not builders and not provenance:
         return report
+    provenance = provenance or {}
     kinds = {tensor.tensor: tensor.kind for rank in report.ranks for tensor in rank.coverage}
     found: dict[str, list[Naming]] = {}
     for finding in report.findings:
@@ -48,13 +70,93 @@ def locate(report: Report, builders: Sequence[Builder], where: Locate = "auto") 
         if name and name not in found:
             found[name] = candidates(builders, name, kinds.get(name, ""))
     moves = _moves(report.findings, where)
-    findings = [
-        _pointed(finding, named, moves(finding.location.path))
-        if (named := found.get(finding.tensor))
-        else finding
-        for finding in report.findings
-    ]
+    findings = []
+    for finding in report.findings:
+        path = finding.location.path
+        made = _made(finding, provenance[path]) if path in provenance else None
+        if made is not None:
+            findings.append(_placed(finding, made, moves(path)))
+        elif named := found.get(finding.tensor):
+            findings.append(_pointed(finding, named, moves(path)))
+        else:
+            findings.append(finding)
     return msgspec.structs.replace(report, findings=in_order(findings))
+
+
+class _Made(msgspec.Struct, frozen=True):
+    """Who made what a finding is about: the calls, the innermost first, and in words what."""
+
+    calls: tuple[Location, ...]
+    what: str
+    named: Location | None = None
+
+
+def _made(finding: Finding, known: Known) -> _Made | None:
+    """Find the call that made the operator that a finding points at, else its tensor."""
+    made, root = known.made, known.root
+    tensor = made.tensor(finding.tensor) if finding.tensor else None
+    named = made.places(tensor.stack, root)[0] if tensor else None
+    at = _TASK.match(finding.location.pointer)
+    operator = made.operator(int(at[1])) if at else None
+    if operator is not None:
+        calls = tuple(made.places(operator.stack, root))
+        if named is not None and tensor is not None:
+            named = named.saying(f"{tensor.name} is named here, by {tensor.call}")
+        return _Made(calls, _called(operator.call, operator.layer), named)
+    if tensor is not None:
+        return _Made(tuple(made.places(tensor.stack, root)), _called(tensor.call, tensor.layer))
+    return None
+
+
+def _called(call: str, layer: int | None) -> str:
+    return call if layer is None else f"{call} of layer {layer}"
+
+
+def _placed(finding: Finding, made: _Made, moves: bool) -> Finding:
+    callers = [place.saying("called from here") for place in made.calls[1 : 1 + _MOST_OTHERS]]
+    more = [*([made.named] if made.named else []), *callers]
+    if moves:
+        artifact = finding.location.saying(f"the artifact says it here, made by {made.what}")
+        return msgspec.structs.replace(
+            finding, location=made.calls[0], related=(artifact, *finding.related, *more)
+        )
+    builder = made.calls[0].saying(f"made here, by {made.what}")
+    return msgspec.structs.replace(finding, related=(*finding.related, builder, *more))
+
+
+def provenance_of(report: Report, told: Callable[[str], None]) -> dict[str, Known]:
+    """Read what lies beside the pairs of a report, by the paths of both files.
+
+    ``told`` is called with a sentence about each file that is there and cannot be used.
+    """
+    from mirage_gate.artifacts import provenance
+
+    known: dict[str, Known] = {}
+    for rank in report.ranks:
+        path = provenance.beside(rank.cuda_path) if rank.cuda_path else ""
+        if not path or not rank.graph_path or not os.path.lexists(path):
+            continue
+        try:
+            made = provenance.read(path)
+        except provenance.NotAProvenance as error:
+            told(f"provenance not used: {path} {error}")
+            continue
+        if not provenance.belongs(made, rank.cuda_path, rank.graph_path):
+            told(f"provenance not used: {path} was written beside another pair than this one")
+            continue
+        known |= known_at(made, rank.cuda_path, rank.graph_path)
+    return known
+
+
+def known_at(made: Provenance, cuda_path: str, graph_path: str) -> dict[str, Known]:
+    """Give a provenance for both files of a pair."""
+    from mirage_gate.artifacts.provenance import root_of
+
+    here = os.getcwd()  # noqa: PTH109
+    folder = os.path.dirname(os.path.abspath(cuda_path))  # noqa: PTH100, PTH120
+    starts = [start for start in (git_root(folder), git_root(here), here) if start]
+    one = Known(made, root_of(made, starts))
+    return {cuda_path: one, graph_path: one}
 
 
 def _moves(findings: Iterable[Finding], where: Locate) -> Callable[[str], bool]:
