@@ -9,6 +9,8 @@ import pytest
 
 from tests.scratch import SourceTree
 
+pytest.register_assert_rewrite("tests.rules.cases")
+
 
 @pytest.fixture(scope="session")
 def artifacts() -> Path:

@@ -9,7 +9,7 @@ import random
 
 import pytest
 
-from mirage_gate.auditing.ranks import audit
+from mirage_gate import audit
 from tests.emitter import qwen3
 from tests.fuzz.inputs import damaged
 from tests.fuzz.readers import READERS

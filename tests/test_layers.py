@@ -12,12 +12,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from mirage_gate import Selection, audit
 from mirage_gate.artifacts import cuda, loader, pairs
 from mirage_gate.artifacts.graph import Graph
 from mirage_gate.artifacts.names import layer_in, named_in, role_of, spans
-from mirage_gate.auditing.ranks import audit
 from mirage_gate.auditing.ranks import check as check_files
-from mirage_gate.auditing.selection import Selection
 from mirage_gate.facts import Options, RankFacts
 from mirage_gate.findings import Finding, Severity
 from tests.emitter import DEEPSEEK_V3, Model, Pair, deepseek_v3, qwen3, qwen3_ampere, qwen3_moe

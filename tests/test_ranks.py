@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import os
-import shutil
 import signal
 import sys
 from collections.abc import Callable
@@ -17,25 +15,21 @@ import pytest
 from click.testing import CliRunner
 from jsonschema import Draft202012Validator
 
-from mirage_gate import schema_files
+from mirage_gate import Selection, schema_files
 from mirage_gate.agreed import summarizing, summary
 from mirage_gate.artifacts import pairs
 from mirage_gate.auditing import asking, workers
 from mirage_gate.auditing import ranks as all_ranks
 from mirage_gate.auditing.rank import Job, Outcome, audit_pair
 from mirage_gate.auditing.ranks import check
-from mirage_gate.auditing.selection import Selection
 from mirage_gate.cli import cli
-from mirage_gate.findings import Finding, Severity
+from mirage_gate.findings import Finding
 from mirage_gate.report import Report
 from mirage_gate.rules import all_rules, rule_by_id
 from tests.emitter import Pair, deepseek_v3, qwen3
-from tests.emitter.graph import NVSHMEM_TAG
-from tests.rules import graph_line, line_of
+from tests.rules.ranks._shared import TP2, TP4, without_collective
 
 RANKS = Selection(select=("MG6",))
-TP4 = qwen3(2, ranks=4, collective="allgather")
-TP2 = qwen3(3, ranks=2)
 
 
 def write(folder: Path, ranks: list[Pair]) -> str:
@@ -52,14 +46,6 @@ def run(path: str, selection: Selection = RANKS, **rest: Any) -> Report:
 
 def findings(folder: Path, ranks: list[Pair]) -> tuple[Finding, ...]:
     return run(write(folder, ranks)).findings
-
-
-def only(found: tuple[Finding, ...], rule: str) -> Finding:
-    mine = [finding for finding in found if finding.rule == rule]
-    assert len(mine) == 1, found
-    assert mine[0].hint
-    assert all(p.placed for p in (mine[0].location, *mine[0].related))
-    return mine[0]
 
 
 # -- Sound runs --------------------------------------------------------------------------------
@@ -90,168 +76,6 @@ def test_every_family_of_names(tmp_path: Path, names: Any) -> None:
     assert report.findings == ()
 
 
-# -- MG601 -------------------------------------------------------------------------------------
-
-
-def test_a_rank_without_tables_is_an_error(tmp_path: Path) -> None:
-    ranks = [TP4.emit(0), TP4.emit(1), TP4.without_rope(layer=1).emit(2), TP4.emit(3)]
-    found = [f for f in findings(tmp_path, ranks) if f.rule == "MG601"]
-    assert [(f.severity, f.tensor, f.rank) for f in found if f.severity is Severity.ERROR] == [
-        (Severity.ERROR, "cos_position_embedding", 2),
-        (Severity.ERROR, "sin_position_embedding", 2),
-    ]
-    first = found[0]
-    assert "on rank 0 by" in first.message
-    text = ranks[2].cuda_text()
-    assert first.location.line == line_of(text, 'all_tensors["cos_position_embedding"]')
-    assert first.location.path.endswith("kernel_2.cu")
-    assert first.related[0].path.endswith("kernel_0.cu")
-
-
-def test_a_weight_wired_otherwise_is_a_warning(tmp_path: Path) -> None:
-    other = TP2.emit(1)
-    for task in other.tasks(tensor="layer_1_o_proj")[:1]:
-        task["inputs"][1]["base_ptr"] = "layer_2_o_proj"
-    found = findings(tmp_path, [TP2.emit(0), other])
-    assert {(f.rule, f.severity, f.tensor) for f in found} == {
-        ("MG601", Severity.WARNING, "layer_1_o_proj"),
-        ("MG601", Severity.WARNING, "layer_2_o_proj"),
-    }
-    assert (
-        "is read by 3 TASK_LINEAR_SWAPAB_WITH_RESIDUAL_HOPPER, on rank 0 by 4" in found[0].message
-    )
-
-
-def test_a_tensor_of_one_rank_alone_is_a_warning_for_all_layers_at_once(tmp_path: Path) -> None:
-    extra = [f"layer_{layer}_lora" for layer in range(3)]
-    ranks = [TP2.emit(0), TP2.with_extra_host(*extra).emit(1)]
-    found = only(findings(tmp_path, ranks), "MG601")
-    assert found.message == (
-        "on rank 1, layer_0_lora and 2 more of its role is declared; on rank 0 it is not"
-    )
-    assert found.location.line == line_of(ranks[1].cuda_text(), 'all_tensors["layer_0_lora"]')
-
-
-def test_a_residual_compiled_out_on_one_rank_is_right(tmp_path: Path) -> None:
-    ranks = TP2.emit_all()
-    bodies = [{b.body for b in pair.branches if "WITH_RESIDUAL" in b.task} for pair in ranks]
-    assert bodies[0] != bodies[1]
-    assert findings(tmp_path, ranks) == ()
-
-
-# -- MG602 -------------------------------------------------------------------------------------
-
-
-def test_symmetric_memory_of_another_size(tmp_path: Path) -> None:
-    ranks = TP4.emit_all()
-    ranks[3].declaration("all_reduce_buf").nbytes *= 2
-    found = only(findings(tmp_path, ranks), "MG602")
-    assert (found.severity, found.rank, found.tensor) == (Severity.ERROR, 3, "all_reduce_buf")
-    assert found.location.line == line_of(ranks[3].cuda_text(), 'all_tensors["all_reduce_buf"]')
-    size = ranks[0].declaration("all_reduce_buf").nbytes
-    assert f"all_reduce_buf ({2 * size} bytes), of rank 0 all_reduce_buf ({size} bytes)" in (
-        found.message
-    )
-
-
-def test_symmetric_memory_in_another_order(tmp_path: Path) -> None:
-    ranks = TP2.emit_all()
-    buffers = [d for d in ranks[1].declarations if d.storage == "symmetric"]
-    one, other = (ranks[1].declarations.index(d) for d in buffers[:2])
-    declared = ranks[1].declarations
-    declared[one], declared[other] = declared[other], declared[one]
-    found = only(findings(tmp_path, ranks), "MG602")
-    assert found.message.startswith(f"symmetric allocation 0 of rank 1 is {buffers[1].name}")
-
-
-# -- MG603 -------------------------------------------------------------------------------------
-
-
-def without_collective(pair: Pair, code: int, nth: int) -> Pair:
-    """The tasks of the nth collective operator become copies of those behind it."""
-    tasks = pair.graph["all_tasks"]
-    starts = [i for i, t in enumerate(tasks) if t["task_type"] == code != tasks[i - 1]["task_type"]]
-    at = starts[nth]
-    end = next(i for i in range(at, len(tasks)) if tasks[i]["task_type"] != code)
-    for i in range(at, end):
-        keep = {key: tasks[i][key] for key in ("trigger_event", "dependent_event")}
-        tasks[i] = {**copy.deepcopy(tasks[end]), **keep}
-    return pair
-
-
-def test_an_allreduce_missing_on_one_rank(tmp_path: Path) -> None:
-    ranks = TP2.emit_all()
-    without_collective(ranks[1], 302, 2)
-    found = only(findings(tmp_path, ranks), "MG603")
-    assert (found.severity, found.rank) == (Severity.ERROR, 1)
-    assert "(5 collectives on rank 1, 6 on rank 0)" in found.message
-    assert "collective 2 of rank 1 is TASK_NVSHMEM_TILE_ALLREDUCE of mlp_out" in found.message
-    tasks = ranks[1].graph["all_tasks"]
-    starts = [i for i, t in enumerate(tasks) if t["task_type"] == 302 != tasks[i - 1]["task_type"]]
-    line = graph_line(ranks[1], ("all_tasks", starts[2], "task_type"))
-    assert (found.location.line, found.location.path[-5:]) == (line, ".json")
-
-
-def test_the_last_collective_missing_is_found_on_the_one_before(tmp_path: Path) -> None:
-    ranks = TP2.emit_all()
-    without_collective(ranks[1], 302, 5)
-    found = only(findings(tmp_path, ranks), "MG603")
-    assert "collective 5 of rank 1 is none" in found.message
-
-
-# -- MG604 -------------------------------------------------------------------------------------
-
-
-def test_a_ranks_files_under_another_name(tmp_path: Path) -> None:
-    folder = write(tmp_path, TP2.emit_all())
-    for half in ("kernel_{}.cu", "task_graph_{}.json"):
-        shutil.copy(tmp_path / half.format(0), tmp_path / half.format(1))
-    found = only(run(folder).findings, "MG604")
-    assert found.message == (
-        "the files are named for rank 1, and their event ids are those of rank 0"
-    )
-    assert found.severity is Severity.ERROR
-    pair = TP2.emit(0)
-    assert found.location.line == graph_line(pair, ("all_tasks", 1, "trigger_event"))
-    assert found.location.path.endswith("task_graph_1.json")
-
-
-def test_one_ranks_files_alone_under_another_name(tmp_path: Path) -> None:
-    cuda, graph = qwen3(2).emit().write(tmp_path)
-    cuda.rename(tmp_path / "kernel_1.cu")
-    graph.rename(tmp_path / "task_graph_1.json")
-    assert only(run(str(tmp_path)).findings, "MG604").severity is Severity.ERROR
-
-
-def test_names_without_a_rank_say_none(tmp_path: Path) -> None:
-    TP2.write(tmp_path, "plain", ranks=[1])
-    assert run(str(tmp_path / "rank1")).findings == ()
-
-
-@pytest.mark.parametrize(
-    ("kept", "severity", "says"),
-    [
-        ([0, 1, 3], Severity.ERROR, "rank 2 of ranks 0 to 3 is not here"),
-        ([0, 1, 2], Severity.ERROR, "rank 3 of 4 is not here"),
-        ([1, 2, 3], Severity.ERROR, "rank 0 of 4 is not here"),
-        ([1, 2], Severity.ERROR, "ranks 0, 3 of 4 are not here"),
-        ([0, 1], Severity.NOTE, "ranks 2-3 of 4 are not here"),
-        ([2, 3], Severity.NOTE, "ranks 0-1 of 4 are not here"),
-        ([3], Severity.NOTE, "ranks 0-2 of 4 are not here"),
-    ],
-)
-def test_missing_ranks(tmp_path: Path, kept: list[int], severity: Severity, says: str) -> None:
-    found = only(findings(tmp_path, [TP4.emit(rank) for rank in kept]), "MG604")
-    assert (found.severity, found.rank) == (severity, kept[0])
-    assert found.message.startswith(says)
-
-
-def test_ranks_that_were_asked_for_are_enough(tmp_path: Path) -> None:
-    folder = write(tmp_path, TP4.emit_all())
-    report = check(pairs.find([folder], {0, 1, 3}), selection=RANKS, chosen=True)
-    assert report.findings == ()
-
-
 def test_half_a_pair_is_no_rank(tmp_path: Path) -> None:
     folder = write(tmp_path, TP4.emit_all())
     (tmp_path / "task_graph_2.json").unlink()
@@ -259,76 +83,6 @@ def test_half_a_pair_is_no_rank(tmp_path: Path) -> None:
     assert [rank.rank for rank in report.failed_ranks] == [2]
     assert {finding.rule for finding in report.findings} == {"MG903"}
     assert report.exit_status() == 1
-
-
-def test_kernels_made_for_different_numbers_of_ranks(tmp_path: Path) -> None:
-    found = findings(tmp_path, [qwen3(2, ranks=2).emit(0), qwen3(2, ranks=4).emit(1)])
-    assert "rank 0 was made for 2 ranks, rank 1 for 4" in only(found, "MG604").message
-
-
-# -- MG605 -------------------------------------------------------------------------------------
-
-
-def test_events_laid_out_otherwise(tmp_path: Path) -> None:
-    ranks = TP2.emit_all()
-    norms = ranks[1].tasks(tensor="layer_1_input_layernorm")
-    for task in norms:
-        task["trigger_event"] += 1
-    found = only(findings(tmp_path, ranks), "MG605")
-    assert (found.severity, found.rank) == (Severity.WARNING, 1)
-    assert found.message.startswith("in layer 1, rank 1 has 10 operators")
-    assert "joined by other events" in found.message
-    assert found.location.line == line_of(ranks[1].json_text(), '"all_events"')
-
-
-# -- MG606 -------------------------------------------------------------------------------------
-
-
-def test_too_few_remote_triggers(tmp_path: Path) -> None:
-    ranks = TP4.emit_all()
-    put = next(t for t in ranks[1].tasks(301) if t["trigger_event"] >> 32 & 0xFFFF == 2)
-    position = put["trigger_event"] & 0xFFFFFFFF
-    put["trigger_event"] = ranks[1].tasks(301)[0]["trigger_event"]
-    found = [f for f in findings(tmp_path, ranks) if f.rule == "MG606"]
-    assert {f.rank for f in found} >= {2}
-    mine = next(f for f in found if f.rank == 2)
-    waits = ranks[2].graph["all_events"][position]["num_triggers"]
-    assert f"event {position} of rank 2 waits for {waits} triggers and gets {waits - 1}" in (
-        mine.message
-    )
-    waiting = next(i for i, t in enumerate(ranks[2].graph["all_tasks"]) if t["task_type"] == 107)
-    assert mine.location.line == graph_line(ranks[2], ("all_tasks", waiting, "dependent_event"))
-
-
-def test_a_count_that_no_rank_sends(tmp_path: Path) -> None:
-    ranks = TP4.emit_all()
-    reduce = ranks[0].tasks(107)[0]
-    ranks[0].graph["all_events"][reduce["dependent_event"] & 0xFFFFFFFF]["num_triggers"] += 1
-    found = only(findings(tmp_path, ranks), "MG606")
-    assert (found.severity, found.rank) == (Severity.ERROR, 0)
-
-
-@pytest.mark.parametrize("to", [1, 2])
-def test_other_ranks_may_trigger_what_nobody_here_waits_for(tmp_path: Path, to: int) -> None:
-    """Each rank triggers the END of the next one instead of its own; one of them of another."""
-    ranks = TP4.emit_all()
-    for rank, pair in enumerate(ranks):
-        end = len(pair.graph["all_events"]) - 1
-        last = [t for t in pair.graph["all_tasks"] if t["trigger_event"] & 0xFFFFFFFF == end]
-        assert last
-        gpu = (rank + (to if rank == 0 else 1)) % 4
-        for task in last:
-            task["trigger_event"] = NVSHMEM_TAG << 48 | gpu << 32 | end
-    found = [f for f in findings(tmp_path, ranks) if f.rule == "MG606"]
-    assert [(f.rank, f.location.line) for f in found] == [
-        (rank, graph_line(ranks[rank], ("all_events", end, "num_triggers")))
-        for rank in ([1, 2] if to == 2 else [])
-    ]
-
-
-def test_remote_triggers_are_summed_over_all_ranks_or_not_at_all(tmp_path: Path) -> None:
-    found = findings(tmp_path, [TP4.emit(0), TP4.emit(1)])
-    assert {finding.rule for finding in found} == {"MG604"}
 
 
 # -- Summaries ---------------------------------------------------------------------------------

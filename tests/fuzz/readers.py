@@ -16,10 +16,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mirage_gate import config
+from mirage_gate import audit, config
 from mirage_gate.artifacts import cuda, graph
 from mirage_gate.artifacts.loader import load
-from mirage_gate.auditing.ranks import audit
 from tests.emitter import qwen3
 
 __all__ = ["READERS", "Broken"]

@@ -1,20 +1,19 @@
-"""MG005: a graph's layers against those of the model's own ``config.json``."""
+"""MG005 layers-differ."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path as FilePath
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from mirage_gate.artifacts.model import ModelConfig
-from mirage_gate.cli import cli
-from mirage_gate.findings import Finding, Severity
-from tests.emitter import Model, deepseek_v3, qwen3, qwen3_moe
-from tests.rules import graph_line, line_of
-from tests.rules.model import config, said
+from mirage_gate import Options, Severity
+from tests.emitter import Model, Pair, deepseek_v3, qwen3, qwen3_moe
+from tests.rules import At, Expect, Path, Texts, fires, silent, where
 
+from ._shared import config
+
+ATTENTION, GATHER = 153, 278
 QWEN3 = {"model_type": "qwen3", "num_hidden_layers": 4, "rope_theta": 1000000}
 LLAMA = {**QWEN3, "model_type": "llama"}
 QWEN3_MOE = {
@@ -39,10 +38,121 @@ EXAONE = {
     "sliding_window": 4096,
     "layer_types": [*["sliding_attention"] * 3, "full_attention"],
 }
+QWEN3_36 = {**QWEN3, "num_hidden_layers": 36}
+CUT = {**LLAMA, "num_hidden_layers": 36, "no_rope_layer_interval": 4}
 
 
-def check(model: Model, promised: ModelConfig, **options: Any) -> tuple[Finding, ...]:
-    return said(model.emit(), "MG005", model=promised, **options)
+def held(
+    subject: Model | Pair | Texts,
+    folder: FilePath,
+    document: Any,
+    layers: int | None = None,
+    graph: Path = (),
+) -> Expect:
+    """A graph, whole or cut to its first layers, held to a configuration."""
+    left = None if layers is None else frozenset(range(layers))
+    options = Options(model=config(folder, document), layers=left)
+    made = subject.emit() if isinstance(subject, Model) else subject
+    return Expect(made, options=options, graph=graph)
+
+
+def first_attention(pair: Pair) -> Path:
+    return where(pair, ATTENTION, "task_type")
+
+
+def attention_of(layer: int) -> Any:
+    """The path of the first attention task of a layer, of which each has four."""
+    return lambda pair: where(pair, ATTENTION, "task_type", nth=4 * layer)
+
+
+# -- How many layers there are --------------------------------------------------------------------
+
+
+@fires(
+    "MG005",
+    whole="the graph has 3 layers, the model's configuration 4, layer 3 missing",
+    cuda='all_tensors["layer_2_',
+    related=[At("config.json", 3)],
+    once=True,
+)
+def test_a_layer_too_few(tmp_path: FilePath) -> Expect:
+    return held(qwen3(3), tmp_path, QWEN3)
+
+
+@fires("MG005", says=("4, layer 4 too many",), cuda='all_tensors["layer_4_', once=True)
+def test_a_layer_too_many(tmp_path: FilePath) -> Expect:
+    return held(qwen3(5), tmp_path, QWEN3)
+
+
+@silent("MG005")
+def test_the_layer_of_multi_token_prediction_is_none_too_many(tmp_path: FilePath) -> Expect:
+    return held(qwen3(5), tmp_path, {**QWEN3, "num_nextn_predict_layers": 1})
+
+
+@fires(
+    "MG005",
+    Severity.NOTE,
+    cuda='all_tensors["layer_3_',
+    hints="say so with --layers 4",
+    once=True,
+)
+def test_a_model_that_is_cut(tmp_path: FilePath) -> Expect:
+    return held(qwen3(4), tmp_path, QWEN3_36)
+
+
+@silent("MG005")
+def test_a_model_that_is_cut_as_was_said(tmp_path: FilePath) -> Expect:
+    return held(qwen3(4), tmp_path, QWEN3_36, layers=4)
+
+
+@fires(
+    "MG005",
+    whole="the graph has 4 layers, asked for are 5, layer 4 missing",
+    cuda='all_tensors["layer_3_',
+    once=True,
+)
+def test_other_layers_than_asked_for(tmp_path: FilePath) -> Expect:
+    return held(qwen3(4), tmp_path, QWEN3_36, layers=5)
+
+
+@fires(
+    "MG005",
+    whole="the model has no rotary embedding in layer 3, and the graph has",
+    graph=attention_of(3),
+    once=True,
+)
+def test_what_is_promised_of_layers_that_are_left_is_held(tmp_path: FilePath) -> Expect:
+    return held(qwen3(7), tmp_path, CUT, layers=7)
+
+
+@silent("MG005")
+def test_layers_that_are_left_are_as_promised(tmp_path: FilePath) -> Expect:
+    return held(qwen3(7).without_rope(3), tmp_path, CUT, layers=7)
+
+
+@fires("MG005", cuda='all_tensors["layer_4_', once=True)
+def test_more_than_half_is_not_cut_on_purpose(tmp_path: FilePath) -> Expect:
+    return held(qwen3(5), tmp_path, {**QWEN3, "num_hidden_layers": 9})
+
+
+@silent("MG005")
+def test_names_that_count_from_one(tmp_path: FilePath) -> Expect:
+    pair = qwen3(4).emit()
+    cuda, graph = pair.cuda_text(), pair.json_text()
+    for layer in (3, 2, 1, 0):
+        cuda = cuda.replace(f"layer_{layer}_", f"layer_{layer + 1}_")
+        graph = graph.replace(f"layer_{layer}_", f"layer_{layer + 1}_")
+    return held(Texts(cuda, graph), tmp_path, QWEN3)
+
+
+@fires(
+    "MG005", Severity.NOTE, cuda="all_tensors[", says=("no tensor's name says a layer",), once=True
+)
+def test_names_without_a_layer_prove_nothing(tmp_path: FilePath) -> Expect:
+    return held(qwen3(1).named(weights="{part}"), tmp_path, QWEN3)
+
+
+# -- What they are made of ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -57,6 +167,7 @@ def check(model: Model, promised: ModelConfig, **options: Any) -> tuple[Finding,
         (qwen3(4), {"text_config": QWEN3}),
         (qwen3(4).without_rope(), {"n_layer": 4, "position_embedding_type": "alibi"}),
         (qwen3(4).without_qk_norm(), LLAMA),
+        (qwen3(4).without_qk_norm(), {**QWEN3, "use_qk_norm": False}),
         (qwen3(4).without_rope(3), {**LLAMA, "no_rope_layers": [1, 1, 1, 0]}),
         (qwen3(4).without_rope(3), {**LLAMA, "no_rope_layer_interval": 4}),
         (qwen3(4).without_rope(3), {**LLAMA, "model_type": "llama4_text", "no_rope_layers": []}),
@@ -66,223 +177,148 @@ def check(model: Model, promised: ModelConfig, **options: Any) -> tuple[Finding,
         (qwen3(4).named(weights="model.layers.{layer}.{part}"), QWEN3),
     ],
 )
-def test_a_graph_that_is_as_promised(tmp_path: Path, model: Model, document: Any) -> None:
-    assert check(model, config(tmp_path, document)) == ()
+@silent("MG005")
+def test_a_graph_that_is_as_promised(tmp_path: FilePath, model: Model, document: Any) -> Expect:
+    return held(model, tmp_path, document)
 
 
-def test_deepseek_without_positions(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rope", [("rope_cos", "rope_sin"), ("angles_a", "angles_b")])
+@fires(
+    "MG005",
+    whole="the model has rotary embedding in layers 0-4, and the graph has not",
+    once=True,
+)
+def test_deepseek_without_positions(tmp_path: FilePath, rope: tuple[str, str]) -> Expect:
     """As MPK builds it: the tables are attached, and read by nothing."""
-    (found,) = check(deepseek_v3(5).without_rope(), config(tmp_path, DEEPSEEK))
-    assert found.message == "the model has rotary embedding in layers 0-4, and the graph has not"
-    renamed = deepseek_v3(5).without_rope().named(rope=("angles_a", "angles_b"))
-    assert [f.message for f in check(renamed, config(tmp_path, DEEPSEEK))] == [found.message]
+    pair = deepseek_v3(5).without_rope().named(rope=rope).emit()
+    return held(pair, tmp_path, DEEPSEEK, graph=behind(where(pair, GATHER, "task_type")))
 
 
-def test_a_layer_too_few(tmp_path: Path) -> None:
-    (found,) = check(qwen3(3), config(tmp_path, QWEN3))
-    assert (found.rule, found.severity) == ("MG005", Severity.ERROR)
-    assert found.message == ("the graph has 3 layers, the model's configuration 4, layer 3 missing")
-    text = qwen3(3).emit().cuda_text()
-    assert found.location.line == line_of(text, 'all_tensors["layer_2_')
-    assert found.related[0].path.endswith("config.json")
-    assert found.related[0].line == 3
+@fires(
+    "MG005",
+    whole="the model has rotary embedding in layers 0-3, and the graph has not",
+    graph=first_attention,
+    related=[At("config.json", 4)],
+    once=True,
+)
+def test_no_layer_rotates(tmp_path: FilePath) -> Expect:
+    return held(qwen3(4).without_rope(), tmp_path, QWEN3)
 
 
-def test_a_layer_too_many(tmp_path: Path) -> None:
-    (found,) = check(qwen3(5), config(tmp_path, QWEN3))
-    assert found.message.endswith("4, layer 4 too many")
+@fires(
+    "MG005",
+    says=("the model has rotary embedding in some of layers 0-3",),
+    graph=first_attention,
+    once=True,
+)
+def test_no_layer_of_an_unknown_type_rotates(tmp_path: FilePath) -> Expect:
+    return held(qwen3(4).without_rope(), tmp_path, {**QWEN3, "model_type": "new"})
 
 
-def test_the_layer_of_multi_token_prediction_is_none_too_many(tmp_path: Path) -> None:
-    assert check(qwen3(5), config(tmp_path, {**QWEN3, "num_nextn_predict_layers": 1})) == ()
-
-
-def test_a_model_that_is_cut_is_noted(tmp_path: Path) -> None:
-    whole = config(tmp_path, {**QWEN3, "num_hidden_layers": 36})
-    (found,) = check(qwen3(4), whole)
-    assert found.severity is Severity.NOTE
-    assert found.hint == "say so with --layers 4"
-    assert check(qwen3(4), whole, layers=frozenset(range(4))) == ()
-
-
-def test_what_is_promised_of_layers_that_are_cut_is_held(tmp_path: Path) -> None:
-    whole = config(tmp_path, {**LLAMA, "num_hidden_layers": 36, "no_rope_layer_interval": 4})
-    found = check(qwen3(7), whole, layers=frozenset(range(7)))
-    assert [f.message for f in found] == [
-        "the model has no rotary embedding in layer 3, and the graph has"
-    ]
-    assert check(qwen3(7).without_rope(3), whole, layers=frozenset(range(7))) == ()
-
-
-def test_other_layers_than_asked_for(tmp_path: Path) -> None:
-    whole = config(tmp_path, {**QWEN3, "num_hidden_layers": 36})
-    (found,) = check(qwen3(4), whole, layers=frozenset(range(5)))
-    assert found.message == "the graph has 4 layers, asked for are 5, layer 4 missing"
-    assert found.severity is Severity.ERROR
-
-
-def test_more_than_half_is_not_cut_on_purpose(tmp_path: Path) -> None:
-    (found,) = check(qwen3(5), config(tmp_path, {**QWEN3, "num_hidden_layers": 9}))
-    assert found.severity is Severity.ERROR
-
-
-def test_names_that_count_from_one(tmp_path: Path) -> None:
-    pair = qwen3(4).emit()
-    text, graph = pair.cuda_text(), pair.json_text()
-    for layer in (3, 2, 1, 0):
-        text = text.replace(f"layer_{layer}_", f"layer_{layer + 1}_")
-        graph = graph.replace(f"layer_{layer}_", f"layer_{layer + 1}_")
-    from mirage_gate import Options, Selection, audit
-
-    report = audit(
-        text,
-        graph,
-        selection=Selection(select=("MG005",)),
-        options=Options(model=config(tmp_path, QWEN3)),
-    )
-    assert report.findings == ()
-
-
-def test_names_without_a_layer_prove_nothing(tmp_path: Path) -> None:
-    found = check(qwen3(1).named(weights="{part}"), config(tmp_path, QWEN3))
-    assert [f.severity for f in found] == [Severity.NOTE]
-    assert "no tensor's name says a layer" in found[0].message
-
-
-def test_no_layer_rotates(tmp_path: Path) -> None:
-    model = qwen3(4).without_rope()
-    (found,) = check(model, config(tmp_path, QWEN3))
-    assert found.message == "the model has rotary embedding in layers 0-3, and the graph has not"
-    pair = model.emit()
-    first = pair.graph["all_tasks"].index(pair.tasks(153)[0])
-    assert found.location.line == graph_line(pair, ("all_tasks", first, "task_type"))
-    assert found.related[0].line == 4
-
-
-def test_no_layer_of_an_unknown_type_rotates(tmp_path: Path) -> None:
-    (found,) = check(qwen3(4).without_rope(), config(tmp_path, {**QWEN3, "model_type": "new"}))
-    assert found.message.startswith("the model has rotary embedding in some of layers 0-3")
-
-
-def test_half_of_the_layers_rotate(tmp_path: Path) -> None:
+@fires(
+    "MG005",
+    whole="the model has rotary embedding in layers 1, 3, and the graph has not",
+    graph=attention_of(1),
+    once=True,
+)
+def test_half_of_the_layers_rotate(tmp_path: FilePath) -> Expect:
     """As many without as with: only the configuration knows which are right."""
-    model = qwen3(4).without_rope(1).without_rope(3)
-    (found,) = check(model, config(tmp_path, QWEN3))
-    assert found.message == "the model has rotary embedding in layers 1, 3, and the graph has not"
+    return held(qwen3(4).without_rope(1).without_rope(3), tmp_path, QWEN3)
 
 
-def test_a_layer_rotates_that_must_not(tmp_path: Path) -> None:
-    (found,) = check(qwen3(4), config(tmp_path, EXAONE))
-    assert found.message == "the model has no rotary embedding in layer 3, and the graph has"
+@fires(
+    "MG005",
+    whole="the model has no rotary embedding in layer 3, and the graph has",
+    graph=attention_of(3),
+    once=True,
+)
+def test_a_layer_rotates_that_must_not(tmp_path: FilePath) -> Expect:
+    return held(qwen3(4), tmp_path, EXAONE)
 
 
-def test_norms_of_queries_and_keys(tmp_path: Path) -> None:
-    (found,) = check(qwen3(4).without_qk_norm(), config(tmp_path, QWEN3))
-    assert found.message.startswith("the model has norms of queries and keys in layers 0-3")
-    off = config(tmp_path, {**QWEN3, "use_qk_norm": False})
-    assert check(qwen3(4).without_qk_norm(), off) == ()
+@fires(
+    "MG005",
+    says=("the model has norms of queries and keys in layers 0-3",),
+    graph=first_attention,
+    once=True,
+)
+def test_norms_of_queries_and_keys(tmp_path: FilePath) -> Expect:
+    return held(qwen3(4).without_qk_norm(), tmp_path, QWEN3)
 
 
-def test_norms_under_other_names_are_norms(tmp_path: Path) -> None:
+@silent("MG005")
+def test_norms_under_other_names_are_norms(tmp_path: FilePath) -> Expect:
     pair = qwen3(4).emit()
-    texts = [
+    cuda, graph = (
         text.replace("_q_norm", "_g1").replace("_k_norm", "_g2")
         for text in (pair.cuda_text(), pair.json_text())
-    ]
-    from mirage_gate import Options, Selection, audit
-
-    options = Options(model=config(tmp_path, QWEN3))
-    report = audit(*texts, selection=Selection(select=("MG005",)), options=options)
-    assert report.findings == ()
+    )
+    return held(Texts(cuda, graph), tmp_path, QWEN3)
 
 
-def test_an_operator_that_no_table_knows_may_be_an_attention(tmp_path: Path) -> None:
+@silent("MG005")
+def test_an_operator_that_no_table_knows_may_be_an_attention(tmp_path: FilePath) -> Expect:
     pair = qwen3(4).emit()
-    for task in pair.tasks(153):
+    for task in pair.tasks(ATTENTION):
         task["task_type"] = 999
-    assert said(pair, "MG005", model=config(tmp_path, QWEN3)) == ()
+    return held(pair, tmp_path, QWEN3)
 
 
-def test_layers_without_experts(tmp_path: Path) -> None:
-    (found,) = check(qwen3(6), config(tmp_path, QWEN3_MOE))
-    assert (
-        found.message == "the model has a mixture of experts in layers 0-5, and the graph has not"
-    )
+@fires(
+    "MG005",
+    whole="the model has a mixture of experts in layers 0-5, and the graph has not",
+    graph=first_attention,
+    once=True,
+)
+def test_layers_without_experts(tmp_path: FilePath) -> Expect:
+    return held(qwen3(6), tmp_path, QWEN3_MOE)
 
 
-def test_experts_in_a_layer_that_has_none(tmp_path: Path) -> None:
-    document = {**DEEPSEEK, "first_k_dense_replace": 4}
-    (found,) = check(deepseek_v3(5), config(tmp_path, document))
-    assert found.message == "the model has no mixture of experts in layer 3, and the graph has"
+@fires(
+    "MG005",
+    whole="the model has no mixture of experts in layer 3, and the graph has",
+    once=True,
+)
+def test_experts_in_a_layer_that_has_none(tmp_path: FilePath) -> Expect:
+    pair = deepseek_v3(5).emit()
+    place = behind(where(pair, GATHER, "task_type", nth=3))
+    return held(pair, tmp_path, {**DEEPSEEK, "first_k_dense_replace": 4}, graph=place)
 
 
-def test_another_number_of_experts(tmp_path: Path) -> None:
-    (found,) = check(qwen3_moe(6), config(tmp_path, {**QWEN3_MOE, "num_experts": 16}))
-    assert "gateup_proj has 8 experts, the model's configuration 16" in found.message
+@fires("MG005", says=("gateup_proj has 8 experts, the model's configuration 16",), once=True)
+def test_another_number_of_experts(tmp_path: FilePath) -> Expect:
+    pair = qwen3_moe(6).emit()
+    first = pair.graph["all_tasks"].index(pair.tasks(tensor="layer_0_gateup_proj")[0])
+    place = ("all_tasks", first, "inputs", 1, "dims")
+    return held(pair, tmp_path, {**QWEN3_MOE, "num_experts": 16}, graph=place)
 
 
-def test_a_layer_without_attention(tmp_path: Path) -> None:
+def without_attention(layer: int) -> Pair:
     pair = qwen3(4).emit()
-    for task in pair.tasks(153):
-        if task["inputs"][1]["base_ptr"] == "layer_2_k_cache":
+    for task in pair.tasks(ATTENTION):
+        if task["inputs"][1]["base_ptr"] == f"layer_{layer}_k_cache":
             task["task_type"], task["inputs"] = 118, task["inputs"][:1]
-    found = said(pair, "MG005", model=config(tmp_path, LLAMA))
-    assert [f.message for f in found] == [
-        "the model has attention in layer 2, and the graph has not"
-    ]
-    unknown = config(tmp_path, {"num_hidden_layers": 4})
-    assert said(pair, "MG005", model=unknown) == ()
+    return pair
 
 
-def test_the_configuration_on_the_command_line(tmp_path: Path) -> None:
-    qwen3(3).write(tmp_path / "a")
-    config(tmp_path, QWEN3)
-    arguments = ["check", str(tmp_path / "a"), "--model-config", str(tmp_path / "config.json")]
-    result = CliRunner().invoke(cli, arguments, standalone_mode=False)
-    assert result.return_value == 1
-    assert "MG005 error: the graph has 3 layers" in result.output
-    assert "model: checked against config.json (qwen3)" in result.output
-    cut = CliRunner().invoke(cli, [*arguments, "--layers", "0-2"], standalone_mode=False)
-    assert cut.return_value == 0
+@fires(
+    "MG005",
+    whole="the model has attention in layer 2, and the graph has not",
+    once=True,
+)
+def test_a_layer_without_attention(tmp_path: FilePath) -> Expect:
+    pair = without_attention(2)
+    tasks = pair.graph["all_tasks"]
+    first = next(i for i, task in enumerate(tasks) if "layer_2_" in str(task["inputs"]))
+    return held(pair, tmp_path, LLAMA, graph=("all_tasks", first, "task_type"))
 
 
-def test_without_a_configuration_the_verdict_says_so(tmp_path: Path) -> None:
-    qwen3(3).write(tmp_path / "a")
-    result = CliRunner().invoke(cli, ["check", str(tmp_path / "a")])
-    assert "model: not given, so what every layer does alike is not proven" in result.output
+@silent("MG005")
+def test_a_layer_without_attention_where_no_type_promises_it(tmp_path: FilePath) -> Expect:
+    return held(without_attention(2), tmp_path, {"num_hidden_layers": 4})
 
 
-def test_a_key_that_is_not_known_is_listed_when_asked_for(tmp_path: Path) -> None:
-    qwen3(4).write(tmp_path / "a")
-    config(tmp_path, {**QWEN3, "layer_skip": [1]})
-    arguments = ["check", str(tmp_path / "a"), "--model-config", str(tmp_path / "config.json")]
-    assert "layer_skip" not in CliRunner().invoke(cli, arguments).output
-    assert "1 key that promised nothing: layer_skip" in (
-        CliRunner().invoke(cli, [*arguments, "-v"]).output
-    )
-
-
-@pytest.mark.parametrize("text", ["", "x", "0", "3-1", "1,", "-1", "1-", "99999", "4,x", "٣"])
-def test_layers_that_are_none_are_refused(tmp_path: Path, text: str) -> None:
-    qwen3(1).write(tmp_path / "a")
-    config(tmp_path, QWEN3)
-    arguments = ["check", str(tmp_path / "a"), "--model-config", str(tmp_path / "config.json")]
-    assert CliRunner().invoke(cli, [*arguments, f"--layers={text}"]).exit_code == 2
-
-
-def test_layers_that_the_model_has_not_are_refused(tmp_path: Path) -> None:
-    qwen3(1).write(tmp_path / "a")
-    config(tmp_path, QWEN3)
-    arguments = ["check", str(tmp_path / "a"), "--layers", "5"]
-    assert CliRunner().invoke(cli, arguments).exit_code == 2
-    arguments += ["--model-config", str(tmp_path / "config.json")]
-    assert "has layers 0-3, and no 4" in CliRunner().invoke(cli, arguments).output
-
-
-def test_what_is_no_configuration_is_refused(tmp_path: Path) -> None:
-    qwen3(1).write(tmp_path / "a")
-    (tmp_path / "config.json").write_text("{")
-    arguments = ["check", str(tmp_path / "a"), "--model-config", str(tmp_path / "config.json")]
-    result = CliRunner().invoke(cli, arguments)
-    assert result.exit_code == 2
-    assert "no JSON" in result.output
+def behind(path: Path) -> Path:
+    """The same field of the next task: the attention is behind the gather."""
+    kind, task, *rest = path
+    return (kind, int(task) + 1, *rest)

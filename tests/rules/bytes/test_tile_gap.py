@@ -1,0 +1,58 @@
+"""MG207 tile-gap."""
+
+from __future__ import annotations
+
+from mirage_gate.findings import Severity
+from tests.emitter import Pair, qwen3, qwen3_moe
+from tests.rules import fires, silent
+from tests.rules.bytes._shared import first_slot, tiles_of
+
+PROJECTION = 155
+
+
+@fires(
+    "MG207",
+    Severity.ERROR,
+    graph=first_slot(PROJECTION, "inputs", 1, "lm_head", "offset", last=True),
+    says=("lm_head", "read more than once", "write different tiles"),
+)
+def test_the_last_tile_of_the_head_is_read_from_the_one_before() -> Pair:
+    pair = qwen3(2).sized(lm_tiles=8).emit()
+    tiles = tiles_of(pair, PROJECTION, "inputs", 1, "lm_head")
+    tiles[-1]["offset"] = tiles[-2]["offset"]
+    return pair
+
+
+SUM = 261
+
+
+@fires(
+    "MG207",
+    Severity.WARNING,
+    graph=first_slot(SUM, "inputs", 2, "attn_proj_out", "offset", last=True),
+    says=("attn_proj_out", "read more than once", "2 tiles in all"),
+)
+def test_both_tasks_of_the_last_layer_read_one_half_of_the_residual() -> Pair:
+    """In the layer alone it might be meant; in the other layers each task has a half."""
+    pair = qwen3_moe(3).emit()
+    tiles = tiles_of(pair, SUM, "inputs", 2, "attn_proj_out")
+    tiles[-1]["offset"] = tiles[-2]["offset"]
+    return pair
+
+
+@silent("MG207")
+def test_a_residual_that_every_layer_reads_one_half_of() -> Pair:
+    pair = qwen3_moe(3).emit()
+    for tile in tiles_of(pair, SUM, "inputs", 2, "attn_proj_out"):
+        tile["offset"] = 0
+    return pair
+
+
+@silent("MG207")
+def test_an_operator_whose_tasks_all_read_the_same() -> Pair:
+    return qwen3(3).emit()
+
+
+@silent("MG207")
+def test_split_k_style_tiles_over_two_axes() -> Pair:
+    return qwen3_moe(3).emit()

@@ -1,0 +1,36 @@
+"""MG505 repeated-work."""
+
+from __future__ import annotations
+
+from mirage_gate.findings import Severity
+from tests.emitter import Pair, deepseek_v3, qwen3
+from tests.rules import fires, silent
+from tests.rules.kernels._shared import in_task
+
+ATTENTION = 153
+QUANTIZE = 275
+
+
+@fires(
+    "MG505",
+    Severity.WARNING,
+    graph=in_task(QUANTIZE, "task_type"),
+    says=("do the same work 8 times",),
+)
+def test_eight_tasks_quantise_the_whole_tensor() -> Pair:
+    return deepseek_v3(1).emit()
+
+
+@silent("MG505")
+def test_one_task_quantises_the_whole_tensor() -> Pair:
+    return deepseek_v3(1, dense_layers=1).sized(batch=1, splits=1).emit()
+
+
+@silent("MG505")
+def test_tasks_told_apart_by_the_request_they_serve() -> Pair:
+    pair = qwen3(1).emit()
+    first = pair.tasks(ATTENTION)
+    for number, task in enumerate(first):  # one head, several requests
+        task["inputs"], task["outputs"] = first[0]["inputs"], first[0]["outputs"]
+        task["request_id"] = number
+    return pair

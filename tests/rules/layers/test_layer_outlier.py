@@ -1,0 +1,194 @@
+"""MG701 layer-outlier."""
+
+from __future__ import annotations
+
+import copy
+
+from mirage_gate.facts import Options
+from mirage_gate.facts.critical import Critical
+from mirage_gate.findings import Severity
+from tests.emitter import Declaration, Pair, deepseek_v3, qwen3, qwen3_ampere, qwen3_moe
+from tests.rules import fires, silent, where
+from tests.rules.layers._shared import carrying, first_slot
+
+SILU = 118
+
+
+@fires(
+    "MG701",
+    graph=lambda pair: first_slot(pair, "layer_2_k_cache", 5),
+    says=("layer 2 runs without cos_position_embedding and sin_position_embedding", "inputs 5 and"),
+)
+def test_one_layer_of_four_has_no_tables() -> Pair:
+    return qwen3(4).without_rope(layer=2).emit()
+
+
+@fires("MG701", graph=lambda pair: first_slot(pair, "layer_0_k_cache", 5), says=("layer 0 runs",))
+def test_the_first_layer_has_no_tables() -> Pair:
+    return qwen3_moe(6).without_rope(layer=0).emit()
+
+
+@fires(
+    "MG701",
+    says=("layer 1 runs without", "layer 0 has"),
+    graph=lambda p: first_slot(p, "layer_1_k_cache", 5),
+)
+def test_one_layer_of_two_has_no_tables() -> Pair:
+    return qwen3(2).without_rope(layer=1).emit()
+
+
+@fires(
+    "MG701",
+    says=("layers 3-6 run without cos_position_embedding",),
+    graph=lambda pair: first_slot(pair, "layer_3_k_cache", 5),
+)
+def test_four_layers_in_a_row_have_no_tables() -> Pair:
+    model = qwen3(12)
+    for layer in range(3, 7):
+        model = model.without_rope(layer=layer)
+    return model.emit()
+
+
+@silent("MG701")
+def test_every_fourth_layer_has_no_tables() -> Pair:
+    model = qwen3(12)
+    for layer in range(3, 12, 4):
+        model = model.without_rope(layer=layer)
+    return model.emit()
+
+
+@silent("MG701")
+def test_no_layer_has_tables() -> Pair:
+    return qwen3(4).without_rope().emit()
+
+
+@fires(
+    "MG701",
+    Severity.WARNING,
+    says=("layer 1 runs without layer_N_q_norm and layer_N_k_norm", "inputs 3 and 4"),
+    graph=lambda pair: first_slot(pair, "layer_1_k_cache", 3),
+)
+def test_one_layer_of_three_has_no_norms() -> Pair:
+    return qwen3_ampere(3).without_qk_norm(layer=1).emit()
+
+
+@silent("MG701")
+def test_one_layer_of_two_has_no_norms() -> Pair:
+    return qwen3(2).without_qk_norm(layer=1).emit()
+
+
+@fires(
+    "MG701",
+    says=("layer 1 runs without rope_cos and rope_sin", "missing"),
+    graph=lambda p: where(p, 278, "inputs", nth=1),
+)
+def test_a_dense_layer_of_deepseek_rotates_nothing() -> Pair:
+    return deepseek_v3(5).without_rope(layer=1).emit()
+
+
+@fires(
+    "MG701",
+    says=("layer 3 runs without", "not there"),
+    graph=lambda pair: where(pair, 278, "inputs", nth=3),
+)
+def test_the_only_mixture_layer_rotates_nothing() -> Pair:
+    return deepseek_v3(4).without_rope(layer=3).emit()
+
+
+@fires(
+    "MG701",
+    says=("input 5", "not read by the kernel"),
+    graph=lambda p: first_slot(p, "layer_2_k_cache", 5),
+)
+def test_the_kernel_of_one_layer_skips_a_table() -> Pair:
+    pair = qwen3(4).emit()
+    branch = next(b for b in pair.branches if "PAGED_ATTENTION_HOPPER" in b.task)
+    other = copy.copy(branch)
+    other.variant = 7
+    other.body = " ".join(word for word in branch.body.split() if word != "i5")
+    pair.branches.append(other)
+    for task in carrying(pair, "layer_2_k_cache"):
+        task["variant_id"] = 7
+    return pair
+
+
+def without(pair: Pair, layer: int, task_type: int) -> Pair:
+    """Replace an operator's tasks by copies of the ones before it."""
+    tasks = pair.graph["all_tasks"]
+    inside = [
+        i
+        for i, t in enumerate(tasks)
+        if any(f"layer_{layer}_" in s["base_ptr"] for s in t["inputs"] or [])
+    ]
+    gone = [i for i in range(inside[0], inside[-1]) if tasks[i]["task_type"] == task_type]
+    for i in gone:
+        keep = {key: tasks[i][key] for key in ("trigger_event", "dependent_event")}
+        tasks[i] = {**copy.deepcopy(tasks[gone[0] - 1]), **keep}
+    return pair
+
+
+@fires(
+    "MG701",
+    Severity.WARNING,
+    says=("layer 2 runs without TASK_SILU_MUL", "missing"),
+    graph=lambda pair: (*first_slot(pair, "layer_2_down_proj", 0)[:2], "task_type"),
+)
+def test_one_layer_lacks_an_operator() -> Pair:
+    return without(qwen3(5).emit(), 2, SILU)
+
+
+@fires(
+    "MG701",
+    Severity.WARNING,
+    graph=lambda pair: (*first_slot(pair, "layer_2_down_proj", 0)[:2], "task_type"),
+    says=("layer 2 has TASK_SILU_MUL", "which layers 0-1, 3-4 do not", "one too many"),
+)
+def test_one_layer_has_an_operator_too_many() -> Pair:
+    pair = qwen3(5).emit()
+    first, *rest = carrying(pair, "layer_2_down_proj")
+    assert rest
+    first["task_type"] = SILU
+    return pair
+
+
+def with_tables_of_its_own(pair: Pair) -> Pair:
+    """Each layer has its own copy of the tables, as some builders attach them."""
+    tables = ("cos_position_embedding", "sin_position_embedding")
+    for task in pair.tasks(153):
+        layer = task["inputs"][1]["base_ptr"].removesuffix("_k_cache")
+        for slot, table in zip((5, 6), ("cos", "sin"), strict=True):
+            if task["inputs"][slot]["base_ptr"] in tables:
+                task["inputs"][slot]["base_ptr"] = f"{layer}_rope_{table}"
+    used = {t["inputs"][s]["base_ptr"] for t in pair.tasks(153) for s in (5, 6)} - {"nullptr"}
+    pair.declarations = [d for d in pair.declarations if d.name not in tables]
+    pair.declarations[:0] = [Declaration(name) for name in sorted(used)]
+    return pair
+
+
+@fires(
+    "MG701",
+    graph=lambda pair: first_slot(pair, "layer_2_k_cache", 5),
+    says=("layer 2 runs without layer_N_rope_cos and layer_N_rope_sin",),
+)
+def test_a_layer_has_not_its_own_tables() -> Pair:
+    return with_tables_of_its_own(qwen3(4).without_rope(layer=2).emit())
+
+
+@silent("MG701")
+def test_every_layer_has_its_own_tables() -> Pair:
+    return with_tables_of_its_own(qwen3(4).emit())
+
+
+@fires(
+    "MG701",
+    graph=lambda pair: first_slot(pair, "layer_1_k_cache", 3),
+    says=("layer 1 runs without layer_N_q_norm and layer_N_k_norm",),
+    options=Options(critical=Critical.of(("+*_norm",))),
+)
+def test_norms_are_critical_to_this_user() -> Pair:
+    return qwen3(4).without_qk_norm(layer=1).emit()
+
+
+@silent("MG701")
+def test_dense_layers_before_mixture_layers() -> Pair:
+    return deepseek_v3(9).emit()

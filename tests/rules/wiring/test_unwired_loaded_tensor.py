@@ -1,0 +1,16 @@
+"""MG102 unwired-loaded-tensor."""
+
+from __future__ import annotations
+
+from tests.emitter import Pair, qwen3
+from tests.rules import fires, silent
+
+
+@fires("MG102", cuda='all_tensors["layer_1_extra"]', says=("host", "output_refs=0"))
+def test_a_weight_that_is_wired_to_nothing() -> Pair:
+    return qwen3(2).with_extra_host("layer_1_extra").emit()
+
+
+@silent("MG102")
+def test_a_host_tensor_that_is_only_written() -> Pair:
+    return qwen3(2).emit()
