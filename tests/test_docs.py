@@ -23,7 +23,9 @@ from tests.scratch import ROOT, clean_environment, run
 from tests.test_action import TestFiles, action_steps, defaults, load, tool
 
 PAGES = [
-    path for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))) if path.is_file()
+    path
+    for path in (*sorted(ROOT.glob("[!.]*.md")), *sorted((ROOT / "docs").glob("*.md")))
+    if path.is_file()
 ]
 SKILL = ROOT / "skills" / "mirage-graph-coverage" / "SKILL.md"
 WORKFLOW = ROOT / "examples" / "workflows" / "megakernel.yml"

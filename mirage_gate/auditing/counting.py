@@ -6,12 +6,15 @@ Of a rank's facts, or of the summary that is left of them.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from mirage_gate.agreed.summary import Summary
 from mirage_gate.facts import RankFacts
-from mirage_gate.facts.coverage import Use, uses_by_layer
 from mirage_gate.facts.wiring import tasks_in, types_of
 from mirage_gate.report import Coverage, LayerUse, RankReport
+
+if TYPE_CHECKING:
+    from mirage_gate.facts.coverage import Use
 
 
 def of_facts(facts: RankFacts, failure: str, by_layer: bool) -> RankReport:
@@ -65,8 +68,14 @@ def _of_facts(facts: RankFacts, by_layer: bool) -> Iterator[Coverage]:
             producers=tasks_in(producers),
             consumer_task_types=types_of(consumers),
             producer_task_types=types_of(producers),
-            layers=tuple(map(_layer_use, uses_by_layer(facts, name))) if by_layer else (),
+            layers=tuple(_by_layer(facts, name)) if by_layer else (),
         )
+
+
+def _by_layer(facts: RankFacts, name: str) -> Iterator[LayerUse]:
+    from mirage_gate.facts.coverage import uses_by_layer
+
+    return map(_layer_use, uses_by_layer(facts, name))
 
 
 def _layer_use(use: Use) -> LayerUse:
