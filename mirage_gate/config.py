@@ -39,12 +39,14 @@ class TaskTypeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     ``code`` may be left out where ``--runtime-header`` or the built-in table has the name.
     ``inputs`` and ``outputs`` are in the access table's notation, such as ``"r rw@ r?"``.
+    ``operator`` says what the slots are to each other, such as ``"x[b,k] w[n,k] -> y[b,n]"``.
     """
 
     name: str
     code: int | None = None
     inputs: str | None = None
     outputs: str | None = None
+    operator: str | None = None
     final: bool = False
     collective: bool = False
 
@@ -236,6 +238,14 @@ def header_codes(path: Path) -> dict[str, int]:
     return codes
 
 
+def _operator(text: str) -> str:
+    """Check an operator's notation. Raises :class:`ValueError`."""
+    from mirage_gate.facts.signatures.notation import signatures
+
+    signatures(text)
+    return text
+
+
 def task_types(config: Config, codes: dict[str, int] | None = None) -> dict[int, TaskType]:
     """Combine the built-in types, a runtime header's codes and the configured types.
 
@@ -261,6 +271,7 @@ def task_types(config: Config, codes: dict[str, int] | None = None) -> dict[int,
                 inputs=known.inputs if own.inputs is None else slots(own.inputs),
                 outputs=known.outputs if own.outputs is None else slots(own.outputs),
                 words=known.words if own.name == known.name and own.inputs is None else (),
+                operator=known.operator if own.operator is None else _operator(own.operator),
                 final=own.final or known.final,
                 collective=own.collective or known.collective,
                 given=True,

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from mirage_gate.facts.plan import Plan, Program
     from mirage_gate.facts.regions import Regions
     from mirage_gate.facts.siblings import Siblings
+    from mirage_gate.facts.signatures import Signatures
     from mirage_gate.facts.values import Values
     from mirage_gate.facts.wiring import Wiring
 
@@ -106,6 +107,13 @@ class RankFacts:
         from mirage_gate.facts.model.features import Features
 
         return Features(self)
+
+    @cached_property
+    def signatures(self) -> Signatures:
+        """What the slots of each task are to each other."""
+        from mirage_gate.facts.signatures import Signatures
+
+        return Signatures(self)
 
     @cached_property
     def siblings(self) -> Siblings:

@@ -61,6 +61,8 @@ class TaskType(msgspec.Struct, frozen=True):
     their event once for each row of what they send. ``words`` are what the names of the
     tensors in the inputs have in them, empty where that is not said. ``given``: the user says
     that the code is this type's. ``known``: it is known what the type does with its slots.
+    ``operator`` is a user's own word on what the slots are to each other
+    (:mod:`mirage_gate.facts.signatures`).
     """
 
     code: int
@@ -74,6 +76,7 @@ class TaskType(msgspec.Struct, frozen=True):
     words: tuple[str, ...] = ()
     given: bool = False
     known: bool = True
+    operator: str = ""
 
     def input(self, slot: int) -> Slot:
         """How input ``slot`` is used."""
