@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _Count = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 Locate = Literal["auto", "artifact", "builder"]
+MinSeverity = Literal["error", "warning", "note"]
 Weight = Literal["error", "warning", "note", "off"]
 
 
@@ -87,6 +88,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="ke
     select: list[str] | None = None
     ignore: list[str] | None = None
     fail_on: FailOn | None = None
+    min_severity: MinSeverity | None = None
     severity: dict[str, Weight] = msgspec.field(default_factory=dict)
     lock: str | None = None
     baseline: str | None = None
@@ -210,7 +212,12 @@ def _suggestion(message: str) -> str:
         keys = struct.__struct_encode_fields__
         return _did_you_mean(key[1], keys) or f"; there are: {', '.join(keys)}"
     if word := re.search(r"Invalid enum value '([^']*)' - at `\$\.([\w-]+)", message):
-        choices = {"fail-on": FailOn, "locate": Locate, "severity": Weight}.get(word[2])
+        choices = {
+            "fail-on": FailOn,
+            "min-severity": MinSeverity,
+            "locate": Locate,
+            "severity": Weight,
+        }.get(word[2])
         return f"; it is one of {', '.join(get_args(choices))}"
     return ""
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from mirage_gate.findings import Finding, Location, Severity
+from mirage_gate.findings import Finding, Location, Severity, in_order
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from mirage_gate.agreed.summary import Summary
 
 FailOn = Literal["error", "warning", "note", "never"]
@@ -87,12 +91,14 @@ class Meant(msgspec.Struct, frozen=True):
     weights: int = 0
 
 
-class Report(msgspec.Struct, frozen=True):
+class Report(msgspec.Struct, frozen=True, dict=True):
     """Everything one run has to say. Findings are sorted, most severe first.
 
-    ``waived`` counts the findings that a waiver left out, ``known`` those that a baseline did.
-    ``summaries`` are the ranks as other runs may be compared with them. ``meant`` is what the
-    model was held to.
+    A finding stands in ``findings`` once for each rank that has it; ``distinct`` puts together
+    what several ranks say in the same words, and that is what every report counts.
+    ``below`` counts the findings that ``at_least`` left out, ``waived`` those that a waiver did,
+    ``known`` those that a baseline did. ``summaries`` are the ranks as other runs may be
+    compared with them. ``meant`` is what the model was held to.
     """
 
     ranks: tuple[RankReport, ...]
@@ -102,10 +108,25 @@ class Report(msgspec.Struct, frozen=True):
     known: int = 0
     summaries: tuple[Summary, ...] = ()
     meant: Meant = Meant()
+    below: int = 0
+
+    @cached_property
+    def distinct(self) -> list[list[Finding]]:
+        """The findings, those that several ranks share as one; the first rank's leads."""
+        return _folded(self.findings)
 
     def count(self, severity: Severity) -> int:
-        """How many findings have exactly this severity."""
-        return sum(finding.severity is severity for finding in self.findings)
+        """How many findings have exactly this severity, each counted once for all ranks."""
+        return sum(same[0].severity is severity for same in self.distinct)
+
+    def at_least(self, severity: Severity) -> Report:
+        """Give the report without the findings that are less severe."""
+        if severity is Severity.NOTE:
+            return self
+        left = [f for f in self.findings if f.severity.weight >= severity.weight]
+        shown = msgspec.structs.replace(self, findings=tuple(left))
+        below = self.below + len(self.distinct) - len(shown.distinct)
+        return msgspec.structs.replace(shown, below=below)
 
     @property
     def failed_ranks(self) -> tuple[RankReport, ...]:
@@ -124,3 +145,26 @@ class Report(msgspec.Struct, frozen=True):
             return 0
         bar = Severity(fail_on).weight
         return int(any(finding.severity.weight >= bar for finding in self.findings))
+
+
+def _folded(findings: Iterable[Finding]) -> list[list[Finding]]:
+    """Put together what several ranks say in the same words; the first of each leads.
+
+    A rank that says the same twice, of two places, says it twice.
+    """
+    groups: dict[object, list[Finding]] = {}
+    times: dict[object, int] = {}
+    for finding in in_order(findings):
+        words = (
+            finding.rule,
+            finding.severity,
+            finding.message,
+            finding.hint,
+            finding.tensor,
+            tuple(place.note for place in finding.related),
+            tuple(place.note for place in finding.trace),
+        )
+        source = (words, finding.rank, os.path.dirname(finding.location.path))  # noqa: PTH120
+        times[source] = times.get(source, 0) + 1
+        groups.setdefault((words, times[source]), []).append(finding)
+    return list(groups.values())

@@ -350,12 +350,15 @@ def test_from_the_command_line(tmp_path: Path, valid_sarif: Callable[[str], None
         return done.stdout.decode()
 
     told = check("--builder", "demo.py", "--builder", "broken.py")
-    assert "demo.py:6:11: MG101 error: critical tensor cos_position_embedding" in told
+    assert (
+        "demo.py:6:11: MG101 unwired-critical-tensor error: critical tensor cos_position_embedding"
+        in told
+    )
     assert "the artifact says it here" in told
     assert "builder not used: broken.py:1: is no Python" in told
     assert os.path.join("gen", "kernel_0.cu") in told  # noqa: PTH118
     kept = check("--builder=demo.py", "--locate=artifact")
-    assert "gen/kernel_0.cu" in kept.split("MG101 error")[0].splitlines()[-1]
+    assert "gen/kernel_0.cu" in kept.split("MG101 ")[0].splitlines()[-1]
     sarif = check("--builder=demo.py", "-o", "sarif")
     assert '"uri": "demo.py"' in sarif
     assert str(tmp_path) not in sarif

@@ -35,6 +35,7 @@ ranks = [0, 1]
 select = ["MG1", "MG4??"]
 ignore = ["MG103"]
 fail-on = "warning"
+min-severity = "warning"
 lock = "wiring.lock.json"
 baseline = "old.json"
 builder = ["demo.py"]

@@ -232,7 +232,7 @@ class TestForReal:
         assert len(verdicts) >= 3
         # A pair cut in two is audited in both calls; none is left out.
         assert pairs <= sum(int(count) for _, count in verdicts) <= pairs + len(verdicts)
-        assert output.count("MG101 error") == 2
+        assert output.count("MG101 unwired-critical-tensor error") == 2
 
     def test_ranks_that_come_in_two_calls_are_no_gap(self, user: User) -> None:
         """pre-commit sorts names: rank 10 comes before rank 2, which may be in another call."""

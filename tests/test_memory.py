@@ -237,8 +237,8 @@ def test_a_waiver_leaves_its_findings_out(tmp_path: Path) -> None:
 def test_a_waiver_that_is_expired_waives_nothing(tmp_path: Path) -> None:
     result = waived(tmp_path, UNWIRED.format(expires="expires = 2020-01-31"))
     assert result.return_value == 1
-    assert result.output.count("MG101 error") == 2
-    assert "mirage-gate.toml:2:1: MG803 warning: the waiver of MG101" in result.output
+    assert result.output.count("MG101 unwired-critical-tensor error") == 2
+    assert "mirage-gate.toml:2:1: MG803 stale-waiver warning: the waiver of MG101" in result.output
     assert "expired on 2020-01-31" in result.output
 
 
@@ -246,7 +246,7 @@ def test_a_waiver_that_nothing_needs_is_a_warning(tmp_path: Path) -> None:
     text = UNWIRED.format(expires="") + UNWIRED.format(expires="").replace("MG101", "unused-kernel")
     result = waived(tmp_path, text, qwen3(3))
     assert result.return_value == 0
-    assert result.output.count("MG803 warning") == 2
+    assert result.output.count("MG803 stale-waiver warning") == 2
     assert "mirage-gate.toml:8:1" in result.output
     assert "the waiver of MG503 for *_position_embedding matches no finding" in result.output
 

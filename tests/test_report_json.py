@@ -61,6 +61,7 @@ def test_everything_a_run_knows() -> None:
         "exit_status": 1,
         "fail_on": "error",
         "counts": {"error": 1, "warning": 1, "note": 0},
+        "listed": {"error": 1, "warning": 1, "note": 0},
     }
     first, second = document["ranks"]
     assert first["coverage"][0]["layers"] == [

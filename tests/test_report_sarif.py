@@ -108,7 +108,7 @@ def test_a_result_with_all_its_parts(root: Path) -> None:
     assert result["ruleId"] == "MG101"
     assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == "MG101"
     assert result["message"]["text"] == (
-        "rope_cos is declared and no task reads it. pass it to attention. "
+        "rope_cos is declared and no task reads it. Pass it to attention. "
         r"See [the \[q\] slot](1), [out dir/kernel_0.cu:40](2)."
     )
     assert result["locations"] == [
@@ -167,8 +167,8 @@ def test_findings_of_one_rule_on_one_line_are_one_result() -> None:
     told = [(result["ruleId"], result["message"]["text"]) for result in run["results"]]
     assert told == [
         ("MG101", "elsewhere."),
-        ("MG101", "a is unread. b is unread. c is odd. wire it. See [kernel_0.cu:1](1)."),
-        ("MG102", "of another rule."),
+        ("MG101", "a is unread. b is unread. C is odd. Wire it. See [kernel_0.cu:1](1)."),
+        ("MG102", "Of another rule."),
     ]
     merged = run["results"][1]
     assert merged["level"] == "error"

@@ -63,7 +63,10 @@ def test_a_finding_with_all_its_parts() -> None:
     trace = (at("task_graph_0.json", 10, 5, "written"), at(line=0, note="read"))
     places = ["  kernel_0.cu:40:3: storage of rope_cos", "  task_graph_0.json:7:3"]
     steps = ["  1. task_graph_0.json:10:5: written", "  2. kernel_0.cu: read"]
-    first = "kernel_0.cu:41:3: MG101 error: rope_cos is declared and no task reads it"
+    first = (
+        "kernel_0.cu:41:3: MG101 unwired-critical-tensor error: "
+        "rope_cos is declared and no task reads it"
+    )
     hint = "  hint: pass it to attention"
     for steps_of_it, verbosity, shown in (
         ((), 0, [first, hint, *places]),
@@ -147,10 +150,11 @@ def test_ranks_that_say_the_same_are_said_once() -> None:
     assert lines[0] == "ranks 0-2, 5: 13,646 tasks, 1,204 events, 126 tensors each"
     assert sum("[MISSING-WIRING]" in line for line in lines) == 1
     assert "rank 3 (kernel_3.cu): NOT AUDITED: no graph" in lines
-    told = [line for line in lines if "MG101" in line]
+    told = [line for line in lines if ": MG101 " in line]
     assert told == [
-        "kernel_0.cu:41:3: MG101 error: rope_cos is declared and no task reads it (ranks 0-2, 5)",
-        "kernel_2.cu:41:3: MG101 error: only here (rank 2)",
+        "kernel_0.cu:41:3: MG101 unwired-critical-tensor error: "
+        "rope_cos is declared and no task reads it (ranks 0-2, 5)",
+        "kernel_2.cu:41:3: MG101 unwired-critical-tensor error: only here (rank 2)",
     ]
     assert "  also: kernel_1.cu:42:3, kernel_2.cu:43:3, kernel_5.cu:46:3" in lines
 
@@ -160,7 +164,7 @@ def test_a_rank_that_says_it_twice_is_not_folded_into_one() -> None:
     other = [finding(location=at("kernel_1.cu", line), rank=1) for line in (1, 2)]
     graph = finding(location=at("task_graph_0.json", 3))
     lines = rendered(report(*same, *other, graph, ranks=(rank(0), rank(1))))
-    assert [line.split(":")[1] for line in lines if "MG101" in line] == ["1", "2", "3"]
+    assert [line.split(":")[1] for line in lines if ": MG101 " in line] == ["1", "2", "3"]
 
 
 def test_two_folders_with_the_same_ranks_are_told_apart() -> None:
@@ -194,12 +198,12 @@ def test_a_clean_graph_reads_as_a_handful_of_lines() -> None:
     of = report(*notes, ranks=(rank(0, coverage("rope_cos", 4, critical=True), *dead),))
     lines = rendered(of)
     assert "INFO dead: buf0, buf1, buf2, buf3, buf4" in lines
-    assert "5 notes (MG103): -v lists them" in lines
+    assert "5 notes (MG103 unused-buffer): -v lists them" in lines
     assert len(lines) == 11
     every = rendered(of, verbosity=1)
-    assert sum("MG103 note:" in line for line in every) == 5
+    assert sum("MG103 unused-buffer note:" in line for line in every) == 5
     assert every.count("  hint: h") == 5
-    assert sum("MG103 note:" in line for line in rendered(of, fail_on="note")) == 5
+    assert sum("MG103 unused-buffer note:" in line for line in rendered(of, fail_on="note")) == 5
 
 
 def test_notes_are_a_line_each_and_stand_together() -> None:
@@ -209,15 +213,15 @@ def test_notes_are_a_line_each_and_stand_together() -> None:
     ]
     other = finding("x", "MG503", Severity.NOTE)
     lines = rendered(report(finding(hint="mend it"), *notes, other))
-    start = lines.index("kernel_0.cu:41:3: MG503 note: x")
+    start = lines.index("kernel_0.cu:41:3: MG503 unused-kernel note: x")
     assert lines[start - 2 : start + 6] == [
         "  hint: mend it",
         "",
-        "kernel_0.cu:41:3: MG503 note: x",
-        "kernel_0.cu:1:3: MG506 note: 1",
-        "kernel_0.cu:2:3: MG506 note: 2",
-        "kernel_0.cu:3:3: MG506 note: 3",
-        "2 more notes (MG506): -v lists them",
+        "kernel_0.cu:41:3: MG503 unused-kernel note: x",
+        "kernel_0.cu:1:3: MG506 disconnected-slot note: 1",
+        "kernel_0.cu:2:3: MG506 disconnected-slot note: 2",
+        "kernel_0.cu:3:3: MG506 disconnected-slot note: 3",
+        "2 more notes (MG506 disconnected-slot): -v lists them",
         "",
     ]
 
@@ -232,7 +236,8 @@ def test_quiet_says_what_fails_and_the_verdict() -> None:
     assert lines[:-1] == [
         "rank 1 (kernel_1.cu): NOT AUDITED: no graph",
         "",
-        "kernel_0.cu:41:3: MG101 error: rope_cos is declared and no task reads it (rank 0)",
+        "kernel_0.cu:41:3: MG101 unwired-critical-tensor error: "
+        "rope_cos is declared and no task reads it (rank 0)",
         "",
     ]
     assert len(rendered(of, verbosity=-1, fail_on="warning")) == 6
@@ -268,7 +273,9 @@ def test_hostile_names_are_shown_harmlessly() -> None:
     assert not any(line.lstrip().startswith("::") for line in lines)
     # One line per critical tensor, five per finding with a name: no name adds a line.
     assert sum(line.startswith("[MISSING-WIRING]") for line in lines) == len(HOSTILE_NAMES)
-    assert sum("MG101 error:" in line for line in lines) == 2 * len(HOSTILE_NAMES)
+    assert sum("MG101 unwired-critical-tensor error:" in line for line in lines) == 2 * len(
+        HOSTILE_NAMES
+    )
     told = "\n".join(lines)
     for shown in (r"\x1b[2J\x1b]0;title\x07\x9b31m", r"\u202egnp.cu\u2066", r"\ud800", "<script>"):
         assert shown in told
@@ -293,7 +300,7 @@ def test_paths_are_shown_from_the_root(tmp_path: Path) -> None:
     inside, outside = str(tmp_path / "a" / "kernel_0.cu"), "../elsewhere/kernel_0.cu"
     of = report(finding(location=at(inside)), finding("b", location=at(outside)))
     lines = text.render(of, Context(root=str(tmp_path))).splitlines()
-    assert [line.split(":")[0] for line in lines if "MG101" in line] == [
+    assert [line.split(":")[0] for line in lines if ": MG101 " in line] == [
         outside,
         "a/kernel_0.cu",
     ]

@@ -21,7 +21,7 @@ from tests.emitter import qwen3
 from tests.findings import HOSTILE_NAMES, at, coverage, finding, hostile, not_audited, rank, report
 
 FORMATS = format_names()
-MACHINE = {"json", "sarif", "summary"}
+MACHINE = {"gitlab", "json", "sarif", "summary"}
 """Formats that must keep a name as it is, for programs to compare."""
 
 

@@ -21,7 +21,7 @@ from mirage_gate.findings import INPUT, Finding
 Fingerprint = tuple[str, str, int | None, str]
 
 _NUMBER = re.compile(r"(?<![\w.])0[xX][0-9a-fA-F]+\b|(?<![\w.])\d+(?:,\d{3})*(?!\w)")
-_KEPT = re.compile(r"\b(?:layer|rank|input|output)s? (?:\d+(?:-\d+)?(?:, | and )?)+")
+_KEPT = re.compile(r"(?i)\b(?:layer|rank|input|output)s? (?:\d+(?:-\d+)?(?:, | and )?)+")
 
 
 def normal(message: str) -> str:
@@ -79,7 +79,8 @@ class Baseline(msgspec.Struct, frozen=True):
 
         wanted = normal(sarif_message(finding.message)).rstrip(".")
         # A whole sentence: a name may end like another one.
-        sentence = re.compile(rf"(?<!\S){re.escape(wanted)}(?![^\s.])")
+        first, rest = re.escape(wanted[:1]), re.escape(wanted[1:])
+        sentence = re.compile(rf"(?<!\S)(?i:{first}){rest}(?![^\s.])")
         for i, (rule, ranks, text) in enumerate(texts):
             if rule != finding.rule or (ranks and finding.rank not in ranks):
                 continue

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mirage_gate.auditing.selection import Selection
     from mirage_gate.config import Config, Locate
     from mirage_gate.facts import Options
+    from mirage_gate.findings import Severity
     from mirage_gate.report import FailOn, Report
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -74,6 +75,7 @@ class Asked(msgspec.Struct, frozen=True):
     selection: Selection
     memory: Memory
     fail_on: FailOn
+    lowest: Severity
     ranks: frozenset[int]
     builders: tuple[str, ...]
     locate: Locate
@@ -102,6 +104,7 @@ def asked(values: Mapping[str, Any]) -> Asked:
         known = _model.meant(
             settings, known, values["model_config"], values["weights"], values["layers"]
         )
+    fail_on: FailOn = values["fail_on"] or settings.fail_on or "error"
     ranks = values["ranks"]
     builders = tuple(values["builders"] or settings.builder or ())
     return Asked(
@@ -110,7 +113,8 @@ def asked(values: Mapping[str, Any]) -> Asked:
         options=known,
         selection=selection,
         memory=memory,
-        fail_on=values["fail_on"] or settings.fail_on or "error",
+        fail_on=fail_on,
+        lowest=_run.shown_from(settings, values["min_severity"], fail_on),
         ranks=ranks if ranks is not None else frozenset(settings.ranks or ()),
         builders=builders,
         locate=values["locate_at"] or settings.locate or "auto",
@@ -130,6 +134,7 @@ def show_settings(known: Asked, values: Mapping[str, Any], **more: Any) -> int:
         "select": _settings.words(values["select"]),
         "ignore": _settings.words(values["ignore"]),
         "fail-on": values["fail_on"],
+        "min-severity": values["min_severity"],
         "lock": values["lock"],
         "baseline": values["baseline"],
         "builder": values["builders"],

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mirage_gate.agreed.memory import Memory
     from mirage_gate.auditing.selection import Selection
     from mirage_gate.config import Config
+    from mirage_gate.findings import Severity
     from mirage_gate.report import FailOn, Report
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -78,6 +79,11 @@ def options(command: _Command) -> _Command:
             help="Lowest severity that fails.  [default: error]",
         ),
         click.option(
+            "--min-severity",
+            type=click.Choice(["error", "warning", "note"]),
+            help="Lowest severity that is reported; not above --fail-on.  [default: note]",
+        ),
+        click.option(
             "--lock", metavar="FILE", type=_FILE, help="The wiring that was agreed, to hold it to."
         ),
         click.option(
@@ -96,6 +102,7 @@ class Look(msgspec.Struct, frozen=True):
     color: str
     verbosity: int
     show_settings: bool
+    statistics: bool
 
 
 def appearance(command: _Command) -> _Command:
@@ -103,9 +110,16 @@ def appearance(command: _Command) -> _Command:
 
     @wraps(command)
     def looking(
-        *, color: str, quiet: bool, verbose: bool, show_settings: bool, **rest: object
+        *,
+        color: str,
+        quiet: bool,
+        verbose: bool,
+        show_settings: bool,
+        statistics: bool,
+        **rest: object,
     ) -> object:
-        return command(look=Look(color, int(verbose) - int(quiet), show_settings), **rest)
+        look = Look(color, int(verbose) - int(quiet), show_settings, statistics)
+        return command(look=look, **rest)
 
     decorators = (
         _common.config_option,
@@ -114,6 +128,7 @@ def appearance(command: _Command) -> _Command:
             is_flag=True,
             help="Print what is set, and where, as a configuration; audit nothing.",
         ),
+        click.option("--statistics", is_flag=True, help="Count the findings, by rule and by role."),
         click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto"),
         click.option("-q", "--quiet", is_flag=True, help="Findings that fail, and the verdict."),
         click.option("-v", "--verbose", is_flag=True, help="Every tensor and every place."),
@@ -224,6 +239,18 @@ def memory_from(
         raise click.UsageError(f"{error.filename}: {error.strerror or error}") from error
 
 
+def shown_from(settings: Config, min_severity: str | None, fail_on: FailOn) -> Severity:
+    """Give the lowest severity to report. What fails the gate cannot be hidden."""
+    from mirage_gate.findings import Severity
+
+    lowest = Severity(min_severity or settings.min_severity or "note")
+    if fail_on != "never" and lowest.weight > Severity(fail_on).weight:
+        raise click.UsageError(
+            f"--min-severity {lowest} would hide what --fail-on {fail_on} fails on"
+        )
+    return lowest
+
+
 def give(report: Report, outputs: Sequence[tuple[str, str]], fail_on: FailOn, look: Look) -> int:
     """Write every report that was asked for, and give the exit status.
 
@@ -237,6 +264,7 @@ def give(report: Report, outputs: Sequence[tuple[str, str]], fail_on: FailOn, lo
         fail_on=fail_on,
         color=_color(look.color),
         verbosity=look.verbosity,
+        statistics=look.statistics,
     )
     failures: list[click.ClickException] = []
     for name, file in sorted(outputs, key=lambda output: not output[1]):

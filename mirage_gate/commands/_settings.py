@@ -12,7 +12,13 @@ import msgspec
 from mirage_gate.commands import _common
 from mirage_gate.config import Config, TaskTypeConfig, WaiverConfig, WeightsConfig
 
-_DEFAULTS = {"paths": ["."], "output": ["text"], "fail-on": "error", "locate": "auto"}
+_DEFAULTS = {
+    "paths": ["."],
+    "output": ["text"],
+    "fail-on": "error",
+    "locate": "auto",
+    "min-severity": "note",
+}
 _TABLES = ("severity", "waivers", "task-types", "weights")
 
 

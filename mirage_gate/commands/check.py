@@ -48,4 +48,4 @@ def command(paths: tuple[str, ...], **values: Any) -> int:
             chosen=bool(asked.ranks) or any(map(os.path.isfile, paths)),
         )
     report = _asked.located(report, asked)
-    return _run.give(report, asked.written, asked.fail_on, asked.look)
+    return _run.give(report.at_least(asked.lowest), asked.written, asked.fail_on, asked.look)

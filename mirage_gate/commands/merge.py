@@ -25,6 +25,7 @@ def command(
     select: str | None,
     ignore: str | None,
     fail_on: FailOn | None,
+    min_severity: str | None,
     lock: str | None,
     baseline: str | None,
     config_file: str | None,
@@ -42,6 +43,8 @@ def command(
     started = time.perf_counter()
     settings = _common.settings_from(config_file)
     written = _run.outputs_in(outputs or settings.output or ["text"])
+    bar = fail_on or settings.fail_on or "error"
+    lowest = _run.shown_from(settings, min_severity, bar)
     selection = _run.selection_from(settings, select, ignore)
     memory = _run.memory_from(settings, config_file, lock, baseline)
     if look.show_settings:
@@ -51,6 +54,7 @@ def command(
             "select": _settings.words(select),
             "ignore": _settings.words(ignore),
             "fail-on": fail_on,
+            "min-severity": min_severity,
             "lock": lock,
             "baseline": baseline,
         }
@@ -81,5 +85,4 @@ def command(
     ]
     report = conclude([of_summary(rank) for rank in ranks], ranks, selection, memory, one_run=True)
     report = msgspec.structs.replace(report, seconds=time.perf_counter() - started)
-    bar = fail_on or settings.fail_on or "error"
-    return _run.give(report, written, bar, look)
+    return _run.give(report.at_least(lowest), written, bar, look)

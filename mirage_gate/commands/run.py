@@ -167,7 +167,8 @@ class _Run:
         sys.stdout.flush()
 
     def _give(self, report: Report, outputs: tuple[tuple[str, str], ...]) -> None:
-        _run.give(report, outputs, self._asked.fail_on, self._asked.look)
+        shown = report.at_least(self._asked.lowest)
+        _run.give(shown, outputs, self._asked.fail_on, self._asked.look)
 
     def _leave(self, status: int) -> int:
         """What ``os._exit`` comes to: the script's word, if the gate has nothing against it."""

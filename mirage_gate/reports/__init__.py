@@ -22,7 +22,8 @@ class Context(msgspec.Struct, frozen=True):
     """What a report may know besides the findings.
 
     ``root`` is the folder that paths are shown relative to (the git root, else the working
-    directory); ``color`` allows terminal colours; ``verbosity`` is -1 quiet, 0, 1 verbose.
+    directory); ``color`` allows terminal colours; ``verbosity`` is -1 quiet, 0, 1 verbose;
+    ``statistics`` has the text count the findings instead of listing them.
     """
 
     root: str
@@ -30,6 +31,7 @@ class Context(msgspec.Struct, frozen=True):
     color: bool = False
     verbosity: int = 0
     command_line: tuple[str, ...] = ()
+    statistics: bool = False
 
 
 class Format(Protocol):

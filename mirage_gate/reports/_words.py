@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from itertools import groupby
 
 from mirage_gate import __url__
-from mirage_gate.findings import Finding, Severity, in_order
+from mirage_gate.findings import Severity
 from mirage_gate.report import FailOn, Report
+from mirage_gate.rules import rule_by_id
 
 
 def rule_url(rule: str) -> str:
     """Where the documentation tells of a rule."""
     return f"{__url__}/blob/main/docs/rules.md#{rule.lower()}"
+
+
+def name(rule: str) -> str:
+    """Name a rule by both: ``MG103 unused-buffer``. One of another version has its id alone."""
+    known = rule_by_id(rule)
+    return f"{rule} {known.name}" if known else rule
 
 
 def count(number: int, noun: str) -> str:
@@ -42,6 +48,7 @@ def found(report: Report) -> str:
         count(number, str(severity)) for severity in Severity if (number := report.count(severity))
     ]
     counts = counts or ["no findings"]
+    counts += [f"{report.below:,} below --min-severity"] if report.below else []
     counts += [f"{report.waived:,} waived"] if report.waived else []
     counts += [f"{report.known:,} known from the baseline"] if report.known else []
     return ", ".join(counts)
@@ -69,26 +76,3 @@ def size(report: Report) -> str:
     if missed := len(report.failed_ranks):
         text += f", {count(missed, 'rank')} not audited"
     return text
-
-
-def folded(findings: Iterable[Finding]) -> list[list[Finding]]:
-    """Put together what several ranks say in the same words; the first of each leads.
-
-    A rank that says the same twice, of two places, says it twice.
-    """
-    groups: dict[object, list[Finding]] = {}
-    times: dict[object, int] = {}
-    for finding in in_order(findings):
-        words = (
-            finding.rule,
-            finding.severity,
-            finding.message,
-            finding.hint,
-            finding.tensor,
-            tuple(place.note for place in finding.related),
-            tuple(place.note for place in finding.trace),
-        )
-        source = (words, finding.rank, os.path.dirname(finding.location.path))  # noqa: PTH120
-        times[source] = times.get(source, 0) + 1
-        groups.setdefault((words, times[source]), []).append(finding)
-    return list(groups.values())

@@ -14,7 +14,6 @@ from mirage_gate.findings import INPUT, Finding, Severity
 from mirage_gate.report import Report
 from mirage_gate.reports import Context, _words, text
 from mirage_gate.reports._paths import shown
-from mirage_gate.rules import rule_by_id
 
 NAME = "github"
 DESCRIPTION = "for a GitHub job's log: the text report, then annotations as workflow commands"
@@ -45,7 +44,7 @@ def _fence(content: str) -> str:
 
 
 def _annotations(report: Report, context: Context) -> Iterator[str]:
-    groups = _words.folded(report.findings)
+    groups = report.distinct
     told = {finding.rank for finding in report.findings if finding.rule.startswith(INPUT)}
     for rank in report.failed_ranks:
         if rank.rank not in told:
@@ -67,8 +66,6 @@ def _annotations(report: Report, context: Context) -> Iterator[str]:
 
 def _annotation(command: str, same: list[Finding], ranks: bool, context: Context) -> str:
     first = same[0]
-    rule = rule_by_id(first.rule)
-    title = f"{first.rule} {rule.name}" if rule else first.rule
     message = first.message
     if ranks:
         message += f" ({_words.ranks(finding.rank for finding in same)})"
@@ -79,7 +76,7 @@ def _annotation(command: str, same: list[Finding], ranks: bool, context: Context
             ("file", shown(first.location.path, context.root)),
             # The start line alone: a span of several lines hides the mark.
             ("line", str(max(1, first.location.line))),
-            ("title", title),
+            ("title", _words.name(first.rule)),
         )
     )
     return f"::{command} {properties}::{'%0A'.join(map(workflow_data, lines))}"

@@ -198,7 +198,7 @@ def _short(number: int) -> str:
 
 def _cards(report: Report, context: Context) -> tuple[list[Card], list[str], int]:
     """Give (findings with all their parts, further ones as a line each, how many more)."""
-    groups = _words.folded(report.findings)
+    groups = report.distinct
     whole = groups[:_MOST_CARDS]
     places = [
         place

@@ -12,7 +12,7 @@ from typing import Any
 from mirage_gate import __url__, __version__
 from mirage_gate.findings import Finding, Location, Severity, in_order
 from mirage_gate.report import Coverage, RankReport, Report
-from mirage_gate.reports import Context, _words
+from mirage_gate.reports import Context, _statistics, _words
 from mirage_gate.reports._paths import shown
 from mirage_gate.rules import rule_by_id
 
@@ -33,12 +33,29 @@ def render(report: Report, context: Context) -> str:
             "exit_status": report.exit_status(context.fail_on),
             "fail_on": context.fail_on,
             "counts": {str(severity): report.count(severity) for severity in Severity},
+            "listed": {
+                str(severity): sum(f.severity is severity for f in report.findings)
+                for severity in Severity
+            },
+        },
+        "statistics": {
+            "rules": [_line(line) for line in _statistics.by_rule(report)],
+            "roles": [_line(line) for line in _statistics.by_role(report)],
         },
         "ranks": [_rank(rank, context) for rank in report.ranks],
         "findings": [_finding(finding, context) for finding in in_order(report.findings)],
     }
     # Names may hold lone surrogates, which only an escape can say.
     return json.dumps(document, ensure_ascii=True, indent=2) + "\n"
+
+
+def _line(line: _statistics.Line) -> dict[str, Any]:
+    return {
+        "of": line.of,
+        "count": line.count,
+        "severity": str(line.severity),
+        "rules": list(line.rules),
+    }
 
 
 def _rank(rank: RankReport, context: Context) -> dict[str, Any]:

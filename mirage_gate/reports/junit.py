@@ -15,7 +15,6 @@ from mirage_gate.findings import Finding, Location, in_order
 from mirage_gate.report import RankReport, Report
 from mirage_gate.reports import Context, _words
 from mirage_gate.reports._paths import shown
-from mirage_gate.rules import rule_by_id
 
 NAME = "junit"
 DESCRIPTION = "for CI servers: JUnit XML, a test case per critical tensor and rule"
@@ -82,8 +81,7 @@ def _cases(rank: RankReport, findings: list[Finding], context: Context) -> Itera
             yield case
     rest = [f for f in findings if not (f.tensor in told and f.rule in ("MG101", "MG107"))]
     for id, of_rule in groupby(sorted(rest, key=lambda f: f.rule), key=lambda f: f.rule):
-        rule = rule_by_id(id)
-        case = ET.Element("testcase", name=plain(f"{id} {rule.name}" if rule else id))
+        case = ET.Element("testcase", name=plain(_words.name(id)))
         _judge(case, in_order(of_rule), context)
         yield case
 

@@ -98,7 +98,7 @@ def _row(tensor: Coverage, rank: RankReport) -> str:
 
 
 def _findings(report: Report, context: Context, room: int) -> Iterator[str]:
-    groups = _words.folded(report.findings)
+    groups = report.distinct
     for severity in Severity:
         same_level = [same for same in groups if same[0].severity is severity]
         if not same_level:

@@ -7,8 +7,9 @@ times, no random ids.
 from __future__ import annotations
 
 import os
+import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -67,13 +68,17 @@ def render(report: Report, context: Context) -> str:
     rules = _rules(groups)
     places = _Places(context.root)
     fingerprints = _fingerprints(groups)
+    names = {tensor.tensor for rank in report.ranks for tensor in rank.coverage}
+    names.update(finding.tensor for group in groups for finding in group)
     indexes = {rule.id: index for index, rule in enumerate(rules)}
     run = om.Run(
-        tool=om.Tool(driver=_driver(rules)),
+        tool=om.Tool(driver=_driver(rules, _levels(groups))),
         # Every column is counted in characters.
         column_kind="unicodeCodePoints",
-        results=[_result(group, indexes, fingerprints, places) for group in groups],
+        results=[_result(group, indexes, fingerprints, places, names) for group in groups],
         invocations=[_invocation(report, context, left_out, places)],
+        # Results are places; these count what every other report counts.
+        properties={"findings": {str(level): report.count(level) for level in Severity}},
     )
     if places.used_base:
         run.original_uri_base_ids = {
@@ -151,17 +156,31 @@ def _rules(groups: Iterable[Sequence[Finding]]) -> list[Rule]:
     return [known[id] for id in sorted(known)]
 
 
-def _driver(rules: Iterable[Rule]) -> om.ToolComponent:
+def _levels(groups: Iterable[Sequence[Finding]]) -> dict[str, Severity]:
+    """The lowest level among each rule's results.
+
+    Some viewers show the rule's level in place of the result's: they must not make an error
+    of a note. Where a rule has no result, its own severity stands.
+    """
+    levels: dict[str, Severity] = {}
+    for group in groups:
+        lowest = min((f.severity for f in group), key=lambda severity: severity.weight)
+        other = levels.setdefault(group[0].rule, lowest)
+        levels[group[0].rule] = min(lowest, other, key=lambda severity: severity.weight)
+    return levels
+
+
+def _driver(rules: Iterable[Rule], levels: Mapping[str, Severity]) -> om.ToolComponent:
     return om.ToolComponent(
         name="mirage-gate",
         version=__version__,
         semantic_version=__version__,
         information_uri=__url__,
-        rules=[_descriptor(rule) for rule in rules],
+        rules=[_descriptor(rule, levels.get(rule.id, rule.severity)) for rule in rules],
     )
 
 
-def _descriptor(rule: Rule) -> om.ReportingDescriptor:
+def _descriptor(rule: Rule, level: Severity) -> om.ReportingDescriptor:
     claim = _sentence(rule.claim[:1].upper() + rule.claim[1:])
     reason = rule.why.partition("\n\n")[0].replace("\n", " ")
     return om.ReportingDescriptor(
@@ -174,10 +193,10 @@ def _descriptor(rule: Rule) -> om.ReportingDescriptor:
             markdown="\n\n".join(f"## {title}\n{body}" for title, body in _help(rule)),
         ),
         help_uri=rule_url(rule.id),
-        default_configuration=om.ReportingConfiguration(level=str(rule.severity)),
+        default_configuration=om.ReportingConfiguration(level=str(level)),
         properties={
-            "precision": _PRECISION[rule.severity],
-            "problem.severity": _PROBLEM[rule.severity],
+            "precision": _PRECISION[level],
+            "problem.severity": _PROBLEM[level],
             "tags": ["megakernel", _FAMILIES.get(rule.family, "other")],
         },
     )
@@ -189,9 +208,15 @@ def _help(rule: Rule) -> Iterator[tuple[str, str]]:
     yield from ((title, body) for title, body in sections.items() if body)
 
 
-def _sentence(text: str) -> str:
-    """With a period last. What comes first may be a name, and keeps its case."""
+_WORD = re.compile(r"[a-z]+(?:-[a-z]+)*(?=[ ,:;])")
+
+
+def _sentence(text: str, names: Collection[str] = ()) -> str:
+    """With a capital first and a period last. A name that comes first keeps its case."""
     text = text.strip()
+    first = _WORD.match(text)
+    if first and first[0] not in names:
+        text = text[0].upper() + text[1:]
     return text if text.endswith((".", "!", "?", ":")) else f"{text}."
 
 
@@ -226,12 +251,13 @@ def _result(
     indexes: Mapping[str, int],
     fingerprints: Mapping[tuple[str, int], str],
     places: _Places,
+    names: Collection[str],
 ) -> om.Result:
     first = group[0]
     related = list(dict.fromkeys(place for finding in group for place in finding.related))
     related = related[:MOST_RELATED]
     result = om.Result(
-        message=om.Message(text=_message(group, related, places)),
+        message=om.Message(text=_message(group, related, places, names)),
         rule_id=first.rule,
         rule_index=indexes[first.rule],
         level=str(first.severity),
@@ -247,15 +273,20 @@ def _result(
     return result
 
 
-def _message(group: Sequence[Finding], related: Sequence[Location], places: _Places) -> str:
+def _message(
+    group: Sequence[Finding],
+    related: Sequence[Location],
+    places: _Places,
+    names: Collection[str],
+) -> str:
     """What was found, how to fix it, and links to the other places it names."""
     messages = list(dict.fromkeys(finding.message for finding in group))
     hints = list(dict.fromkeys(finding.hint for finding in group if finding.hint))
     more = len(messages) - MOST_MERGED
-    parts = [_sentence(sarif_message(text)) for text in messages[:MOST_MERGED]]
+    parts = [_sentence(sarif_message(text), names) for text in messages[:MOST_MERGED]]
     if more > 0:
         parts.append(f"And {more:,} more like this.")
-    parts += [_sentence(sarif_message(text)) for text in hints[:MOST_MERGED]]
+    parts += [_sentence(sarif_message(text), names) for text in hints[:MOST_MERGED]]
     links = [
         sarif_link(place.note or places.name(place), id)
         for id, place in enumerate(related[:MOST_LINKS], 1)

@@ -11,6 +11,7 @@ from mirage_gate.escaping import plain
 from mirage_gate.findings import Finding, Location, Severity
 from mirage_gate.report import Coverage, RankReport, Report
 from mirage_gate.reports import Context, _words
+from mirage_gate.reports import _statistics as statistics
 from mirage_gate.reports._paths import shown
 
 NAME = "text"
@@ -34,11 +35,13 @@ def render(report: Report, context: Context) -> str:
     blocks.append(list(_failure_lines(report, context, paint)))
     groups = [
         same
-        for same in _words.folded(report.findings)
+        for same in report.distinct
         if not quiet or _words.fails(same[0].severity, context.fail_on)
     ]
     findings = [list(_finding_lines(same, report, context, paint)) for same in groups]
-    if quiet:
+    if context.statistics:
+        blocks += _statistics_blocks(report)
+    elif quiet:
         # Quiet findings are one line each and stand close together.
         blocks.append(list(chain.from_iterable(findings)))
     elif context.verbosity > 0:
@@ -164,17 +167,36 @@ def _note_blocks(
         rule = same[0].rule
         told = rule == "MG103" and same[0].tensor in dead
         if told or shown.get(rule, 0) == _NOTES:
-            hidden[rule] = hidden.get(rule, 0) + len(same)
+            hidden[rule] = hidden.get(rule, 0) + 1
             continue
         shown[rule] = shown.get(rule, 0) + 1
         yield from _finding_lines(same, report, context, paint)
     if hidden:
         rules = ", ".join(
-            f"{plain(rule)} {number:,} times" if len(hidden) > 1 else plain(rule)
+            f"{plain(_words.name(rule))} {number:,} times"
+            if len(hidden) > 1
+            else plain(_words.name(rule))
             for rule, number in hidden.items()
         )
         total = _words.count(sum(hidden.values()), "more note" if shown else "note")
         yield f"{total} ({rules}): -v lists {'it' if sum(hidden.values()) == 1 else 'them'}"
+
+
+def _statistics_blocks(report: Report) -> Iterator[list[str]]:
+    """Count the findings in place of listing them: by rule, then by what they are about."""
+    rules = statistics.by_rule(report)
+    if rules:
+        yield [
+            "findings by rule",
+            *(f"{line.count:7,}  {line.severity!s:7}  {plain(line.of)}" for line in rules),
+        ]
+        yield [
+            "findings by role",
+            *(
+                f"{line.count:7,}  {line.severity!s:7}  {plain(line.of)}: {', '.join(line.rules)}"
+                for line in statistics.by_role(report)
+            ),
+        ]
 
 
 def _finding_lines(
@@ -186,7 +208,7 @@ def _finding_lines(
     # With one rank in all there is nothing to tell apart.
     of = f" ({_words.ranks(ranks)})" if len(report.ranks) > 1 else ""
     where = _place(first.location, context)
-    yield f"{where}: {plain(first.rule)} {severity}: {plain(first.message)}{of}"
+    yield f"{where}: {plain(_words.name(first.rule))} {severity}: {plain(first.message)}{of}"
     if context.verbosity < 0 or (context.verbosity == 0 and _is_aside(first, context)):
         return
     if first.hint:
@@ -224,6 +246,9 @@ def _verdict_lines(report: Report, context: Context, paint: Paint) -> Iterator[s
     if audited and not context.verbosity < 0:
         yield from _checked_lines(audited)
         yield from _model_lines(report, context)
+    if not (context.verbosity < 0 or all(_is_aside(f, context) for f in report.findings)):
+        first = report.distinct[0][0].rule
+        yield f"explained: `mirage-gate explain {plain(first)}` says why, and how to mend it"
     word = _words.verdict(report, context.fail_on)
     color = "green" if word == "PASSED" else "red"
     yield (
