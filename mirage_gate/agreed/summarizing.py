@@ -14,6 +14,7 @@ from mirage_gate.agreed.summary import (
     Awaited,
     Collective,
     LayerShape,
+    Put,
     Sent,
     Summary,
     Tasks,
@@ -170,7 +171,10 @@ def _event_hash(facts: RankFacts, operators: list[Operator]) -> str:
 
 
 def _collectives(facts: RankFacts) -> Iterator[Collective]:
+    from mirage_gate.facts.transfers import Transfers
+
     tensors = facts.graph.tensors
+    transfers = Transfers(facts)
     for operator in facts.layers.operators:
         if not facts.task_type(operator.task_type).collective:
             continue
@@ -184,6 +188,8 @@ def _collectives(facts: RankFacts) -> Iterator[Collective]:
             outputs=tuple(dict.fromkeys(name.name for name in operator.names(False))),
             tiles=tuple((tile.data_type, tile.dims) for tile in tiles),
             at=facts.in_graph("all_tasks", operator.first, "task_type"),
+            puts=_tuple(Put(*put) for put in transfers.puts(operator)),
+            reads=transfers.reads(operator),
         )
 
 

@@ -58,8 +58,24 @@ class Wired(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         return self.outputs if self.written is None else self.written
 
 
+class Put(msgspec.Struct, frozen=True, array_like=True):
+    """What an operator puts into a buffer of rank ``gpu``: ranges of bytes [low, high), merged.
+
+    ``ranges`` are those, ``tasks`` how many tasks put there.
+    """
+
+    gpu: int
+    tensor: str
+    ranges: tuple[tuple[int, int], ...]
+    tasks: int
+
+
 class Collective(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One operator that talks to other ranks. ``tiles`` are (data type, dims) of its slots."""
+    """One operator that talks to other ranks. ``tiles`` are (data type, dims) of its slots.
+
+    ``puts`` are what it sends, by rank; ``reads`` the ranges of bytes that it reads of what
+    other ranks have put into a buffer here.
+    """
 
     task_type: int
     layer: int | None
@@ -68,6 +84,8 @@ class Collective(msgspec.Struct, frozen=True, omit_defaults=True):
     outputs: tuple[str, ...]
     tiles: tuple[tuple[int, tuple[int, ...]], ...]
     at: Location
+    puts: tuple[Put, ...] = ()
+    reads: dict[str, tuple[tuple[int, int], ...]] = {}
 
 
 class Sent(msgspec.Struct, frozen=True, array_like=True):

@@ -42,7 +42,7 @@ class Access(msgspec.Struct, frozen=True, eq=False):
 
     ``tensor`` numbers the distinct reference in ``Graph.tensors``. ``reads`` and ``writes``
     are what the slot does and the dispatch body names; both are False where the body
-    ignores the slot.
+    ignores the slot. A tile without any element is ``empty``: nothing is read or written there.
     """
 
     group: Group
@@ -52,11 +52,13 @@ class Access(msgspec.Struct, frozen=True, eq=False):
     slot: Slot
     reads: bool
     writes: bool
+    empty: bool = False
 
     @property
     def ignored(self) -> bool:
         """Whether the type uses the slot, and this variant's body does not."""
-        return not (self.reads or self.writes) and (self.slot.reads or self.slot.writes)
+        used = self.slot.reads or self.slot.writes
+        return used and not (self.reads or self.writes or self.empty)
 
     @property
     def side(self) -> str:
@@ -164,7 +166,8 @@ class Wiring:
         """Give one slot of a group by its place among all of them, inputs first."""
         is_input, index, slot, reads, writes = self.uses_of(group).slots[place]
         tensor = (group.inputs + group.outputs)[place]
-        return Access(group, is_input, index, tensor, slot, reads, writes)
+        empty = tensor in self._empty
+        return Access(group, is_input, index, tensor, slot, reads, writes, empty)
 
     def uses_of(self, group: Group) -> Uses:
         """Give what the kernel of a group does with its operands."""
@@ -172,27 +175,42 @@ class Wiring:
 
     @cached_property
     def _uses(self) -> list[Uses]:
-        known: dict[tuple[int, int, int, int], Uses] = {}
+        known: dict[object, Uses] = {}
         every: list[Uses] = []
         for group in self.groups:
-            key = (group.task_type, group.variant, len(group.inputs), len(group.outputs))
+            kernel = (group.task_type, group.variant, len(group.inputs), len(group.outputs))
+            empty = self._empty_places(group) if self._empty else frozenset[int]()
+            key = (kernel, empty) if empty else kernel
             uses = known.get(key)
             if uses is None:
-                uses = known[key] = self._new_uses(*key)
+                uses = known[key] = self._new_uses(*kernel, empty)
             every.append(uses)
         return every
 
-    def _new_uses(self, task_type: int, variant: int, inputs: int, outputs: int) -> Uses:
+    @cached_property
+    def _empty(self) -> frozenset[int]:
+        """The references to tiles without any element."""
+        tensors = self._facts.graph.tensors
+        return frozenset(number for number, tensor in enumerate(tensors) if 0 in tensor.dims)
+
+    def _empty_places(self, group: Group) -> frozenset[int]:
+        operands = enumerate(group.inputs + group.outputs)
+        return frozenset(place for place, tensor in operands if tensor in self._empty)
+
+    def _new_uses(
+        self, task_type: int, variant: int, inputs: int, outputs: int, empty: frozenset[int]
+    ) -> Uses:
         kind = self._facts.task_type(task_type)
         branch = self.branch(task_type, variant)
         slots = []
         for index in range(inputs):
             slot = kind.input(index)
-            named = branch is None or branch.names_input(index)
+            named = index not in empty and (branch is None or branch.names_input(index))
             slots.append((True, index, slot, slot.reads and named, slot.writes and named))
         for index in range(outputs):
             slot = kind.output(index)
-            named = branch is None or branch.names_output(index)
+            named = inputs + index not in empty
+            named = named and (branch is None or branch.names_output(index))
             slots.append((False, index, slot, slot.reads and named, slot.writes and named))
         return Uses(
             branch=branch,
@@ -206,13 +224,15 @@ class Wiring:
     def accesses(self) -> dict[str, list[Access]]:
         """Every reference to each tensor name, in task order of the groups."""
         accesses: defaultdict[str, list[Access]] = defaultdict(list)
-        names = self._names
+        names, empty = self._names, self._empty
         for group, uses in zip(self.groups, self._uses, strict=True):
             operands = group.inputs + group.outputs
             for (is_input, index, slot, reads, writes), tensor in zip(
                 uses.slots, operands, strict=True
             ):
-                access = Access(group, is_input, index, tensor, slot, reads, writes)
+                access = Access(
+                    group, is_input, index, tensor, slot, reads, writes, tensor in empty
+                )
                 accesses[names[tensor]].append(access)
         return dict(accesses)
 

@@ -37,14 +37,9 @@ RULE = Rule(
 def bad_event_id(facts: RankFacts) -> Iterator[Finding]:
     graph = facts.events
     groups = [group for group in facts.wiring.groups if graph.weight[group.number]]
-    remote = {
-        position_of(event_id)
-        for event_id in {group.trigger for group in groups}
-        if graph.is_remote(event_id)
-    }
     dependents = {group.dependent for group in groups}
     bad_dependents = {
-        event_id: bad for event_id in dependents if (bad := _bad_dependent(facts, event_id, remote))
+        event_id: bad for event_id in dependents if (bad := _bad_dependent(facts, event_id))
     }
     triggers = {(group.trigger, group.task_type) for group in groups}
     bad_triggers = {pair: bad for pair in triggers if (bad := _bad_trigger(facts, *pair))}
@@ -76,24 +71,20 @@ def _bad_id(facts: RankFacts, field: str, problem: str, groups: list[Group]) -> 
         ),
         facts.in_graph("all_tasks", task, field),
         hint="emit the graph again",
-        severity=Severity.WARNING if problem.startswith("carries") else Severity.ERROR,
     )
 
 
-def _bad_dependent(facts: RankFacts, event_id: int, remote: set[int]) -> str:
+def _bad_dependent(facts: RankFacts, event_id: int) -> str:
     if event_id == NO_EVENT:
         return ""
-    position, tag = position_of(event_id), tag_of(event_id)
     problem = _bad_anywhere(facts, event_id)
     if problem:
         return problem
     if gpu_of(event_id) != facts.events.gpu:
         return f"is rank {gpu_of(event_id)}'s, and this rank is {facts.events.gpu}"
-    if not position:
+    if not position_of(event_id):
         return "is event 0, the end of the kernel, which no task waits for"
-    if tag and position not in remote:
-        return "carries the NVSHMEM tag, and no other rank triggers that event"
-    return ""
+    return ""  # whether a tag belongs there is MG409's question
 
 
 def _bad_trigger(facts: RankFacts, event_id: int, task_type: int) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import pytest
 
-from mirage_gate import Severity
 from tests.emitter import Pair
 from tests.emitter.graph import NVSHMEM_TAG
 from tests.rules import Expect, Texts, fires, silent
@@ -43,14 +42,6 @@ def test_an_nvshmem_tag_where_nothing_is_sent() -> Expect:
     task = pair.tasks(153)[0]
     task["trigger_event"] |= NVSHMEM_TAG << 48
     return Expect(pair, graph=("all_tasks", position(pair, task), "trigger_event"))
-
-
-@fires("MG405", Severity.WARNING, once=True)
-def test_an_nvshmem_tag_on_what_a_task_waits_for() -> Expect:
-    pair = small()
-    task = pair.tasks(153)[0]
-    task["dependent_event"] |= NVSHMEM_TAG << 48
-    return Expect(pair, graph=("all_tasks", position(pair, task), "dependent_event"))
 
 
 @pytest.mark.parametrize(

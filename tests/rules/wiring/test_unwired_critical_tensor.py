@@ -70,3 +70,11 @@ def test_a_layers_weight_with_rope_in_its_name() -> Pair:
 )
 def test_a_pattern_of_the_users_own_holds_for_layers_too() -> Pair:
     return qwen3(1).with_extra_host("layer_0_bias").emit()
+
+
+@fires("MG101", cuda='all_tensors["cos_position_embedding"]', says=("input_refs=8",))
+def test_a_table_that_stands_in_empty_tiles_alone() -> Pair:
+    pair = qwen3(2).emit()
+    for task in pair.tasks(ATTENTION):
+        task["inputs"][5]["dims"][0] = 0
+    return pair
