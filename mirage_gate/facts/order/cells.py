@@ -9,7 +9,7 @@ each tile and task.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 from mirage_gate.facts.order.waves import Excuse
 
@@ -57,119 +57,181 @@ def atoms(masks: Iterable[int]) -> tuple[int, dict[int, Runs]]:
     return len(signatures), found
 
 
-class Board:
-    """The state of each of ``count`` atoms.
+_PARTS = 16
+"""Of a node of the tree: so few that a union is cheap, so many that a single atom is near."""
 
-    A tree of halves. A node keeps the union of the states beneath, and where all of those are
-    one and the same there is nothing beneath it.
+
+class _Node:
+    """Some atoms in a row.
+
+    Where all of them have one state it is ``base``, and ``parts`` is None. Else ``parts`` are
+    nodes, or None where the state is ``base`` still; ``late`` is what the nodes among them
+    are to have in addition, and ``union`` the union of all states, None if it is not known.
+    No state is ever changed: nodes share them.
     """
+
+    __slots__ = ("base", "late", "parts", "union")
+
+    def __init__(self, base: State) -> None:
+        self.base = base
+        self.late: State = {}
+        self.parts: list[_Node | None] | None = None
+        self.union: State | None = None
+
+    def state(self) -> State:
+        """The union of the states of all atoms."""
+        if self.parts is None:
+            return self.base
+        if self.union is None:
+            total: State = dict(self.base) if None in self.parts else {}
+            for part in self.parts:
+                if part is not None:
+                    for key, places in part.state().items():
+                        total[key] = total.get(key, 0) | places
+            for key, places in self.late.items():
+                total[key] = total.get(key, 0) | places
+            self.union = total
+        return self.union
+
+    def add(self, key: Key, places: int) -> None:
+        """Add to the state of every atom."""
+        self.base = _with(self.base, key, places)
+        if self.parts is not None:
+            self.late = _with(self.late, key, places)
+            if self.union is not None:
+                self.union = _with(self.union, key, places)
+
+    def hand_on(self) -> None:
+        """Give the parts what they are to have."""
+        if self.late and self.parts is not None:
+            for part in self.parts:
+                if part is not None:
+                    for key, places in self.late.items():
+                        part.add(key, places)
+            self.late = {}
+
+
+class Board:
+    """The state of each of ``count`` atoms: a tree, whose leaves are where states differ."""
 
     def __init__(self, count: int) -> None:
         self._count = count
-        self._size = 1 << max(count - 1, 0).bit_length()
-        self._sums: dict[int, State] = {1: {}}
-        self._late: dict[int, State] = {}
-        """What all atoms beneath a divided node have in addition."""
+        self._size = 1
+        while self._size < count:
+            self._size *= _PARTS
+        self._root = _Node({})
 
-    def _whole(self, runs: Runs) -> Iterator[tuple[int, int]]:
-        for low, high in zip(runs[::2], runs[1::2], strict=True):
-            yield low, self._size if high == self._count else high
-
-    def look(self, runs: Runs, apart: bool) -> Iterator[State]:
+    def look(self, runs: Runs, apart: bool) -> list[State]:
         """Give states that together are those of some atoms.
 
         ``apart``: those of which some repeat work not as a union, but as they are.
         """
-        for first, last in self._whole(runs):
-            stack = [(1, 0, self._size)]
-            while stack:
-                node, low, high = stack.pop()
-                if low >= last or high <= first:
-                    continue
-                state = self._sums[node]
-                inside = first <= low and high <= last
-                if node not in self._late or (
-                    inside and not (apart and any(key[4] for key in state))
-                ):
-                    yield state
-                    continue
-                self._divide(node)
-                middle = (low + high) // 2
-                stack.append((2 * node + 1, middle, high))
-                stack.append((2 * node, low, middle))
+        found: list[State] = []
+        for first, last in zip(runs[::2], runs[1::2], strict=True):
+            self._look(self._root, 0, self._size, first, last, apart, found)
+        return found
+
+    def _look(
+        self,
+        node: _Node,
+        low: int,
+        width: int,
+        first: int,
+        last: int,
+        apart: bool,
+        found: list[State],
+    ) -> None:
+        if node.parts is None:
+            found.append(node.base)
+            return
+        if first <= low and min(low + width, self._count) <= last:
+            state = node.state()
+            if not (apart and any(key[4] for key in state)):
+                found.append(state)
+                return
+        node.hand_on()
+        width //= _PARTS
+        base_too = False
+        for at in self._within(low, width, len(node.parts), first, last):
+            part = node.parts[at]
+            if part is not None:
+                self._look(part, low + at * width, width, first, last, apart, found)
+            elif not base_too:
+                base_too = True
+                found.append(node.base)
+
+    def _within(self, low: int, width: int, parts: int, first: int, last: int) -> range:
+        """Which of a node's parts have some of the atoms ``first`` to ``last``."""
+        return range(max(first - low, 0) // width, min((last - low - 1) // width + 1, parts))
+
+    def _divide(self, node: _Node, low: int, width: int) -> list[_Node | None]:
+        """Give the parts of a node, each of ``width``, up to date."""
+        if node.parts is None:
+            node.parts = [None] * min(_PARTS, (self._count - low - 1) // width + 1)
+            node.union = node.base
+        node.hand_on()
+        return node.parts
 
     def add(self, runs: Runs, key: Key, places: int) -> None:
         """Add to the state of some atoms."""
-        for first, last in self._whole(runs):
-            self._add(1, 0, self._size, first, last, key, places)
+        for first, last in zip(runs[::2], runs[1::2], strict=True):
+            self._add(self._root, 0, self._size, first, last, key, places)
 
     def _add(
-        self, node: int, low: int, high: int, first: int, last: int, key: Key, places: int
+        self, node: _Node, low: int, width: int, first: int, last: int, key: Key, places: int
     ) -> None:
-        if low >= last or high <= first:
+        if first <= low and min(low + width, self._count) <= last:
+            node.add(key, places)
             return
-        if first <= low and high <= last:
-            if node in self._late:
-                _unite(self._late[node], key, places)
-        else:
-            self._divide(node)
-            middle = (low + high) // 2
-            self._add(2 * node, low, middle, first, last, key, places)
-            self._add(2 * node + 1, middle, high, first, last, key, places)
-        _unite(self._sums[node], key, places)
+        width //= _PARTS
+        parts = self._divide(node, low, width)
+        for at in self._within(low, width, len(parts), first, last):
+            part = parts[at]
+            if part is None:
+                part = parts[at] = _Node(node.base)
+            self._add(part, low + at * width, width, first, last, key, places)
+        if node.union is not None:
+            node.union = _with(node.union, key, places)
 
     def replace(self, runs: Runs, left: Callable[[State], State], key: Key, places: int) -> None:
         """Leave of the state of some atoms what ``left`` does, and add to it.
 
         What ``left`` makes of a union must be the union of what it makes of its parts.
         """
-        for first, last in self._whole(runs):
-            self._replace(1, 0, self._size, first, last, left, key, places)
+        for first, last in zip(runs[::2], runs[1::2], strict=True):
+            self._replace(self._root, 0, self._size, first, last, left, key, places)
 
     def _replace(
         self,
-        node: int,
+        node: _Node,
         low: int,
-        high: int,
+        width: int,
         first: int,
         last: int,
         left: Callable[[State], State],
         key: Key,
         places: int,
     ) -> None:
-        if low >= last or high <= first:
-            return
-        if first <= low and high <= last:
-            state = left(self._sums[node])
-            if not state or node not in self._late:
-                _unite(state, key, places)
-                self._sums[node] = state
-                self._late.pop(node, None)  # whatever was beneath is forgotten
+        inside = first <= low and min(low + width, self._count) <= last
+        if inside:
+            state = left(node.state())
+            if not state or node.parts is None:
+                node.base = _with(state, key, places)
+                node.parts, node.late, node.union = None, {}, None
                 return
-        self._divide(node)
-        middle = (low + high) // 2
-        self._replace(2 * node, low, middle, first, last, left, key, places)
-        self._replace(2 * node + 1, middle, high, first, last, left, key, places)
-        total = dict(self._sums[2 * node])
-        for other, more in self._sums[2 * node + 1].items():
-            _unite(total, other, more)
-        self._sums[node] = total
-
-    def _divide(self, node: int) -> None:
-        """Give the two halves of a node what it has for both."""
-        late = self._late.get(node)
-        if late is None:
-            for half in (2 * node, 2 * node + 1):
-                self._sums[half] = dict(self._sums[node])
-                self._late.pop(half, None)
-        else:
-            for half in (2 * node, 2 * node + 1):
-                for key, places in late.items():
-                    _unite(self._sums[half], key, places)
-                    if half in self._late:
-                        _unite(self._late[half], key, places)
-        self._late[node] = {}
+        width //= _PARTS
+        parts = self._divide(node, low, width)
+        for at in self._within(low, width, len(parts), first, last):
+            part = parts[at]
+            if part is None:
+                if inside:
+                    continue
+                part = parts[at] = _Node(node.base)
+            self._replace(part, low + at * width, width, first, last, left, key, places)
+        if inside:
+            node.base = _with(left(node.base), key, places)
+        node.union = None
 
 
-def _unite(state: State, key: Key, places: int) -> None:
-    state[key] = state.get(key, 0) | places
+def _with(state: State, key: Key, places: int) -> State:
+    return {**state, key: state.get(key, 0) | places}
