@@ -8,36 +8,23 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from mirage_gate import repository
 from mirage_gate.artifacts.builder import Builder, candidates
 from mirage_gate.artifacts.builder.names import Naming
 from mirage_gate.config import Locate
 from mirage_gate.findings import Finding, Location, in_order
 from mirage_gate.report import Report
-from mirage_gate.reports._paths import git_root
+from mirage_gate.reports._paths import git_root, relative, report_root
 
 if TYPE_CHECKING:
     from mirage_gate.artifacts.provenance import Provenance
 
 _MOST_OTHERS = 4
-_OF_ANOTHER_REPOSITORY = {
-    "GIT_COMMON_DIR",
-    "GIT_DIR",
-    "GIT_INDEX_FILE",
-    "GIT_NAMESPACE",
-    "GIT_PREFIX",
-    "GIT_WORK_TREE",
-}
-"""What git gives to a hook, which may run in another repository than the artifacts are in."""
-
-_GIT_SECONDS = 20
-
-
 _TASK = re.compile(r"/all_tasks/(\d{1,9})(?:/|$)")
 
 
@@ -53,12 +40,14 @@ def locate(
     builders: Sequence[Builder],
     where: Locate = "auto",
     provenance: Mapping[str, Known] | None = None,
+    say: Callable[[str], None] = lambda _: None,
 ) -> Report:
     """Point findings at the builders' lines, or relate those lines to them.
 
     ``builder`` moves every finding whose tensor a builder names; ``artifact`` moves none and
     relates the line; ``auto`` moves those whose artifact git does not track. ``provenance``,
-    by the path of either file of a pair, knows what the builders' text only suggests.
+    by the path of either file of a pair, knows what the builders' text only suggests. ``say``
+    is told where git does not answer, and findings stay where they are.
     """
     if not builders and not provenance:
         return report
@@ -69,7 +58,7 @@ def locate(
         name = finding.tensor
         if name and name not in found:
             found[name] = candidates(builders, name, kinds.get(name, ""))
-    moves = _moves(report.findings, where)
+    moves = _moves(report.findings, where, say)
     findings = []
     for finding in report.findings:
         path = finding.location.path
@@ -159,10 +148,12 @@ def known_at(made: Provenance, cuda_path: str, graph_path: str) -> dict[str, Kno
     return {cuda_path: one, graph_path: one}
 
 
-def _moves(findings: Iterable[Finding], where: Locate) -> Callable[[str], bool]:
+def _moves(
+    findings: Iterable[Finding], where: Locate, say: Callable[[str], None]
+) -> Callable[[str], bool]:
     if where != "auto":
         return lambda _: where == "builder"
-    tracked = tracked_by_git({finding.location.path for finding in findings})
+    tracked = tracked_by_git({finding.location.path for finding in findings}, say)
     return lambda path: not tracked[path]
 
 
@@ -184,47 +175,36 @@ def _pointed(finding: Finding, named: Sequence[Naming], moves: bool) -> Finding:
     return msgspec.structs.replace(finding, related=(*finding.related, builder, *more))
 
 
-def tracked_by_git(paths: Iterable[str]) -> dict[str, bool]:
+def tracked_by_git(
+    paths: Iterable[str], say: Callable[[str], None] = lambda _: None
+) -> dict[str, bool]:
     """Which files git tracks. Where git cannot tell, a file counts as tracked: it stays.
 
-    A file outside of any repository is not tracked, and needs no git to say so.
+    A file outside of any repository is not tracked, and needs no git to say so; nor is one in
+    a submodule, whose files are in no pull request of the repository that is shown.
     """
     folders: dict[str, list[str]] = {}
     tracked: dict[str, bool] = {}
+    shown = report_root(os.getcwd())  # noqa: PTH109
     for path in paths:
         folder, _ = os.path.split(os.path.abspath(path))  # noqa: PTH100 - links stay links
-        if git_root(folder) is None:
+        root = git_root(folder)
+        if root is None or (root != shown and relative(root, shown) is not None):
             tracked[path] = False
         else:
             folders.setdefault(folder, []).append(path)
+    silent: dict[str, str] = {}
     for folder, inside in folders.items():
         names = {path: os.path.basename(path) for path in inside}  # noqa: PTH119
-        listed = _listed_by_git(folder, sorted(set(names.values())))
-        tracked.update({path: listed is None or name in listed for path, name in names.items()})
-    return tracked
-
-
-def _listed_by_git(folder: str, names: Sequence[str]) -> set[str] | None:
-    """Which of a folder's files are in git's index; None if git does not say.
-
-    Nothing of the repository is run: no hook, no file system monitor, no pager.
-    """
-    environment = {
-        name: value for name, value in os.environ.items() if name not in _OF_ANOTHER_REPOSITORY
-    }
-    command = ["git", "-c", "core.fsmonitor=false", "-C", folder, "ls-files", "-z", "--", *names]
-    try:
-        done = subprocess.run(  # noqa: S603
-            command,
-            env={**environment, "GIT_LITERAL_PATHSPECS": "1", "GIT_OPTIONAL_LOCKS": "0"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            check=False,
-            timeout=_GIT_SECONDS,
+        try:
+            listed = repository.listed(folder, sorted(set(names.values())))
+            tracked.update({path: name in listed for path, name in names.items()})
+        except repository.Silent as error:
+            silent.setdefault(str(error), folder)
+            tracked.update(dict.fromkeys(inside, True))
+    for reason, folder in silent.items():
+        say(
+            f"git does not say which files of {folder} it tracks ({reason}): findings stay on "
+            "the artifacts; --locate builder would move them"
         )
-    except (OSError, ValueError, subprocess.SubprocessError):
-        return None
-    if done.returncode:
-        return None
-    return {os.fsdecode(name) for name in done.stdout.split(b"\0")}
+    return tracked

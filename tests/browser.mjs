@@ -42,6 +42,36 @@ async function look(page_url, words) {
     found.hole_color = await css("td.hole", "backgroundColor");
     found.read_color = (await page.locator("td.read").count()) ? await css("td.read", "backgroundColor") : "";
   }
+  // What a wide map says of itself, what the filters leave, what paper shows.
+  found.sign = await page.locator(".wide").count() > 0 && await page.locator(".wide").first().isVisible();
+  found.scrolls = await page.locator(".scroll").count() > 0 && await page.locator(".scroll").first()
+    .evaluate((node) => node.scrollWidth > node.clientWidth + 1);
+  const cards = () => page.locator("article").evaluateAll((all) =>
+    all.filter((one) => one.checkVisibility()).map((one) => `${one.className} ${one.dataset.rule}`));
+  found.cards = await cards();
+  if (await page.locator("#any-rule").count()) {
+    const radios = page.locator("input[name=rule]");
+    found.filtered = {};
+    for (let n = 1; n < await radios.count(); n++) {
+      await radios.nth(n).check();
+      found.filtered[await radios.nth(n).getAttribute("id")] = await cards();
+    }
+    await page.locator("#any-rule").check();
+  }
+  if (await page.locator("#show-error").count()) {
+    await page.locator("#show-error").uncheck();
+    found.without_errors = await cards();
+    await page.locator("#show-error").check();
+  }
+  await page.emulateMedia({ media: "print" });
+  if (found.holes.length) {
+    found.printed_hole = [await css("td.hole", "backgroundColor"), await css("td.hole", "borderTopWidth"),
+      await css("td.hole", "printColorAdjust")];
+    found.printed_position = await css(".map thead th", "position");
+  }
+  await page.emulateMedia({ media: "screen" });
+  found.jumps = await page.locator(".jump a").evaluateAll((all) => all.map((one) => one.hash.slice(1)));
+  found.jumped = await page.evaluate((ids) => ids.every((id) => document.getElementById(id)), found.jumps);
   if (!words.includes("nojs") && await page.locator("table.map").count()) {
     // As far as the tab key goes until the map has the focus, then on by arrow keys.
     let steps = 0;

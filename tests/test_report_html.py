@@ -8,12 +8,14 @@ import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from mirage_gate import __version__
 from mirage_gate.artifacts import pairs
 from mirage_gate.auditing.ranks import check
 from mirage_gate.findings import Severity
-from mirage_gate.report import RankReport, Report
+from mirage_gate.report import LayerUse, RankReport, Report
 from mirage_gate.reports import Context, html
 from mirage_gate.reports._drawing import drawing
 from mirage_gate.reports._excerpts import Excerpts
@@ -22,7 +24,9 @@ from tests.chromium import chromium
 from tests.emitter import deepseek_v3, qwen3
 from tests.findings import at, coverage, finding, rank, report
 from tests.node import need, node
+from tests.scratch import Repository
 from tests.test_reports import hostile_report
+from tests.test_unbreakable import gate
 
 
 def audited(folder: Path) -> Report:
@@ -60,6 +64,8 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
         "hostile": hostile_report(),
         "race": report(RACE, STALL),
     }
+    deepseek_v3(61).without_rope(layer=7).write(folder / "deep")
+    pages["deep"] = audited(folder / "deep")
     for name, of in pages.items():
         (folder / f"{name}.html").write_text(rendered(of, folder), encoding="utf-8")
     visits = {
@@ -70,6 +76,9 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
             "hole plain": ("nojs",),
             "hostile": (),
             "race": (),
+            "deep": (),
+            "deep phone": ("phone",),
+            "deep plain": ("phone", "nojs"),
         }.items()
     }
     out = node("browser.mjs", str(browser), *visits.values(), package="playwright-core")
@@ -96,6 +105,80 @@ def test_no_page_complains_or_asks_the_network(seen: dict[str, dict[str, Any]]) 
         assert found["said"] == []
         assert found["asked"] == []
         assert found["wider"] <= 0
+
+
+def test_findings_are_filtered_with_and_without_scripts(seen: dict[str, dict[str, Any]]) -> None:
+    for name in ("hole", "hole plain"):
+        found = seen[name]
+        assert found["cards"] == ["error MG701"]  # the notes are folded away
+        assert found["filtered"]["only-MG701"] == ["error MG701"]
+        assert set(found["filtered"]["only-MG103"]) == {"note MG103"}
+        assert "error MG701" not in found["without_errors"]
+    assert seen["race"]["filtered"] == {
+        "only-MG301": ["error MG301"],
+        "only-MG403": ["error MG403"],
+    }
+    # A rule may be called anything by a summary of another version: it gets no selector.
+    assert all(re.fullmatch(r"only-[A-Z]{2}\d+", id) for id in seen["hostile"].get("filtered", {}))
+
+
+def test_the_header_jumps(seen: dict[str, dict[str, Any]]) -> None:
+    assert seen["hole"]["jumps"] == ["map", "errors", "notes"]
+    assert all(found["jumped"] for found in seen.values())
+
+
+def test_a_wide_map_says_that_it_scrolls(seen: dict[str, dict[str, Any]]) -> None:
+    for name, found in seen.items():
+        if "plain" not in name:
+            assert found["sign"] == found["scrolls"], name
+    assert seen["deep phone"]["sign"]
+    assert seen["deep plain"]["sign"]
+    assert not seen["hole"]["sign"]
+    assert len(seen["deep"]["holes"]) == 2
+
+
+def test_a_hole_is_seen_on_paper(seen: dict[str, dict[str, Any]]) -> None:
+    """Black on white, with a border, in colours that the printer must keep; nothing sticks."""
+    for name in ("hole", "hole dark", "deep"):
+        assert seen[name]["printed_hole"] == ["rgb(0, 0, 0)", "2px", "exact"]
+        assert seen[name]["printed_position"] == "static"
+
+
+def test_the_header_says_what_was_audited(tmp_path: Path) -> None:
+    ranks = (rank(0, folder=f"{tmp_path}/gen/"), rank(1, folder=f"{tmp_path}/gen/"))
+    page = rendered(report(ranks=ranks), tmp_path, commit="0123456789ab")
+    assert "<dt>Folder</dt><dd><code>gen</code></dd>" in page
+    assert "<dt>Commit</dt><dd><code>0123456789ab</code></dd>" in page
+    assert f">mirage-gate {__version__}</p>" in page
+    assert "<title>mirage-gate: passed, no findings (gen)</title>" in page
+    many = tuple(rank(n, folder=f"{tmp_path}/r{n}/") for n in range(6))
+    page = rendered(report(ranks=many), tmp_path)
+    assert "<dt>Folders</dt><dd><code>r0</code>, <code>r1</code>" in page
+    assert "and 2 mores" not in page
+    assert "and 2 more" in page
+    assert "<dt>Commit" not in page
+    # A commit says nothing of what lies outside of its repository.
+    elsewhere = report(ranks=(rank(0, folder="/elsewhere/"),))
+    assert "<dt>Commit" not in rendered(elsewhere, tmp_path, commit="0123456789ab")
+
+
+def test_the_commit_is_the_repositorys(tmp_path: Path) -> None:
+    repository = Repository(tmp_path / "repo")
+    qwen3(2).write(repository.folder / "gen")
+    commit = repository.commit()
+    done = gate("check", "gen", "-o", "html=out/x.html", cwd=repository.folder)
+    assert done.returncode == 0, done.stdout
+    page = (repository.folder / "out" / "x.html").read_text()
+    assert f"<code>{commit[:12]}</code>" in page
+
+
+def test_a_cell_of_a_tight_map_has_room_for_its_number() -> None:
+    uses = [LayerUse(n, 7, 0, 0, 0, ()) for n in range(61)]
+    for most, tight in ((7, True), (100, False)):
+        layers = (*uses[:-1], LayerUse(60, most, 0, 0, 0, ()))
+        tensor = msgspec.structs.replace(coverage("cos", 8, critical=True), layers=layers)
+        page = rendered(report(ranks=(rank(0, tensor),)))
+        assert ('class="map dense tight"' in page) is tight
 
 
 def test_the_map_is_reached_by_keys(seen: dict[str, dict[str, Any]]) -> None:

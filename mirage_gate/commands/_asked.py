@@ -179,4 +179,4 @@ def located(report: Report, known: Asked) -> Report:
     from mirage_gate.locate import locate, provenance_of
 
     told = provenance_of(report, _run.warn) if left else {}
-    return locate(report, builders_in(known.builders), known.locate, told)
+    return locate(report, builders_in(known.builders), known.locate, told, _run.warn)

@@ -257,14 +257,16 @@ def give(report: Report, outputs: Sequence[tuple[str, str]], fail_on: FailOn, lo
     A report that cannot be written is said, and keeps no other from being written.
     """
     from mirage_gate.reports import Context, load
-    from mirage_gate.reports._paths import git_root
+    from mirage_gate.reports._paths import report_root
 
+    root = report_root(Path.cwd())
     context = Context(
-        root=git_root(Path.cwd()) or str(Path.cwd()),
+        root=root,
         fail_on=fail_on,
         color=_color(look.color),
         verbosity=look.verbosity,
         statistics=look.statistics,
+        commit=_commit(root) if any(name == "html" for name, _ in outputs) else "",
     )
     failures: list[click.ClickException] = []
     for name, file in sorted(outputs, key=lambda output: not output[1]):
@@ -282,6 +284,12 @@ def give(report: Report, outputs: Sequence[tuple[str, str]], fail_on: FailOn, lo
     for failure in failures:
         failure.show()
     return 2 if failures else report.exit_status(fail_on)
+
+
+def _commit(root: str) -> str:
+    from mirage_gate import repository
+
+    return repository.commit(root)
 
 
 def _color(choice: str) -> bool:

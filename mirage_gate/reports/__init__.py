@@ -23,6 +23,7 @@ class Context(msgspec.Struct, frozen=True):
 
     ``root`` is the folder that paths are shown relative to (the git root, else the working
     directory); ``color`` allows terminal colours; ``verbosity`` is -1 quiet, 0, 1 verbose;
+    ``commit`` is the one that is checked out, empty where there is none;
     ``statistics`` has the text count the findings instead of listing them.
     """
 
@@ -32,6 +33,7 @@ class Context(msgspec.Struct, frozen=True):
     verbosity: int = 0
     command_line: tuple[str, ...] = ()
     statistics: bool = False
+    commit: str = ""
 
 
 class Format(Protocol):
@@ -76,10 +78,10 @@ def render(
     ``root`` is the folder that paths are shown relative to: by default the repository of
     the working directory, else that directory. Raises :class:`ValueError` for no format.
     """
-    from mirage_gate.reports._paths import git_root
+    from mirage_gate.reports._paths import report_root
 
     if format not in format_names():
         raise ValueError(f"{format!r} is no format: {', '.join(format_names())}")
     here = os.getcwd()  # noqa: PTH109
-    context = Context(root or git_root(here) or here, fail_on, color, verbosity)
+    context = Context(root or report_root(here), fail_on, color, verbosity)
     return load(format).render(report, context)

@@ -20,6 +20,22 @@ def git_root(start: str | os.PathLike[str]) -> str | None:
     return next((str(up) for up in (here, *here.parents) if os.path.lexists(up / ".git")), None)
 
 
+def report_root(start: str | os.PathLike[str]) -> str:
+    """The folder that paths are shown relative to: the repository's root, else ``start``.
+
+    In a job of GitHub's or GitLab's that is the repository the job checked out, also from
+    within one of its submodules: what is shown and uploaded is matched with its files.
+    """
+    root = git_root(start) or os.path.realpath(start)
+    for variable in ("GITHUB_WORKSPACE", "CI_PROJECT_DIR"):
+        workspace = os.environ.get(variable)
+        if workspace and os.path.lexists(os.path.join(workspace, ".git")):  # noqa: PTH118
+            outer = os.path.realpath(workspace)
+            if root == outer or relative(root, outer) is not None:
+                return outer
+    return root
+
+
 def relative(path: str, root: str) -> str | None:
     """``path`` as seen from ``root``, with forward slashes; None if it lies outside.
 

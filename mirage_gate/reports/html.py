@@ -7,7 +7,10 @@ hash in the page's own security policy, so that no other can run.
 
 from __future__ import annotations
 
+import os
+import re
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 from importlib.resources import files as resources
@@ -23,7 +26,7 @@ from mirage_gate.report import Coverage, RankReport, Report
 from mirage_gate.reports import Context, _words
 from mirage_gate.reports._drawing import Drawing, drawing
 from mirage_gate.reports._excerpts import Excerpts, Line
-from mirage_gate.reports._paths import shown
+from mirage_gate.reports._paths import relative, shown
 from mirage_gate.reports._wiring_map import Cell, Map, Row, wiring_map
 from mirage_gate.rules import Rule, rule_by_id
 
@@ -35,6 +38,10 @@ _MOST_CARDS = 200
 _MOST_FINDINGS = 2_000
 _MOST_PLACES = 8
 _MOST_CELLS = 40_000
+_MOST_FOLDERS = 4
+
+_RULE_ID = re.compile(r"[A-Z]{2}\d{1,6}")
+"""What may stand in a selector; a rule of another version may be called anything."""
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -43,6 +50,21 @@ class Place(msgspec.Struct, frozen=True):
     where: str
     note: str
     lines: list[Line]
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """A finding that has a line and no card."""
+
+    rule: str
+    severity: Severity
+    text: str
+
+
+class Filters(msgspec.Struct, frozen=True):
+    """What the findings can be filtered by: (severity, count) and (rule, its name, count)."""
+
+    severities: list[tuple[Severity, int]]
+    rules: list[tuple[str, str, int]]
 
 
 class Card(msgspec.Struct, frozen=True):
@@ -65,13 +87,15 @@ class Sheet(msgspec.Struct, frozen=True):
     title: str
     map: Map
     drawn: bool
+    width: int
+    tight: bool
     type_names: dict[int, str]
 
 
 def render(report: Report, context: Context) -> str:
     """Give the whole report as one HTML page."""
-    package = resources("mirage_gate.reports")
     environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(_part),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -79,13 +103,10 @@ def render(report: Report, context: Context) -> str:
         keep_trailing_newline=True,
     )
     environment.filters.update(plain=plain, tip=_tip, short=_short)
-    script = package.joinpath("_page.js").read_text(encoding="utf-8")
-    style = package.joinpath("_page.css").read_text(encoding="utf-8")
-    template = environment.from_string(
-        package.joinpath("_page.html.j2").read_text(encoding="utf-8")
-    )
+    script, style = _part("page.js"), _part("style.css")
+    folders = _folders(report, context)
     cards, lines, left_out = _cards(report, context)
-    page = template.render(
+    page = environment.get_template("page.html.j2").render(
         title=_title(report, context),
         verdict=_words.verdict(report, context.fail_on),
         found=_words.found(report),
@@ -96,6 +117,10 @@ def render(report: Report, context: Context) -> str:
         levels=[(s, [card for card in cards if card.first.severity is s]) for s in Severity],
         lines=lines,
         left_out=left_out,
+        filters=_filters(cards, lines),
+        folders=folders[:_MOST_FOLDERS],
+        more_folders=max(0, len(folders) - _MOST_FOLDERS),
+        commit=_commit(report, context),
         anchor=_anchors(cards),
         count=_words.count,
         rule_url=_words.rule_url,
@@ -109,13 +134,30 @@ def render(report: Report, context: Context) -> str:
     return page.encode("utf-8", errors="backslashreplace").decode("utf-8")
 
 
+def _part(name: str) -> str:
+    return resources("mirage_gate.reports").joinpath("_page", name).read_text(encoding="utf-8")
+
+
 def _hash(text: str) -> str:
     return b64encode(sha256(text.encode("utf-8")).digest()).decode("ascii")
 
 
 def _title(report: Report, context: Context) -> str:
     verdict = _words.verdict(report, context.fail_on).lower()
-    return f"mirage-gate: {verdict}, {_words.found(report)}"
+    of = f" ({plain(folders[0])})" if len(folders := _folders(report, context)) == 1 else ""
+    return f"mirage-gate: {verdict}, {_words.found(report)}{of}"
+
+
+def _folders(report: Report, context: Context) -> list[str]:
+    """The folders that were audited, in the ranks' order."""
+    paths = [shown(rank.cuda_path or rank.graph_path, context.root) for rank in report.ranks]
+    return list(dict.fromkeys(os.path.dirname(path) or "." for path in paths if path))  # noqa: PTH120
+
+
+def _commit(report: Report, context: Context) -> str:
+    """The commit that is checked out, where all that was audited lies in its repository."""
+    paths = [rank.cuda_path or rank.graph_path for rank in report.ranks]
+    return "" if None in (relative(path, context.root) for path in paths) else context.commit
 
 
 def _failure(rank: RankReport, context: Context) -> dict[str, Any]:
@@ -150,8 +192,25 @@ def _sheets(report: Report) -> list[Sheet]:
         drawn_up = wiring_map(first)
         cells += sum(len(rows) for _, rows in drawn_up.groups) * len(drawn_up.columns)
         title = _words.ranks(rank.rank for rank in ranks)
-        sheets.append(Sheet(title, drawn_up, cells <= _MOST_CELLS, first.type_names))
+        width, tight = _measures(drawn_up)
+        drawn = cells <= _MOST_CELLS
+        sheets.append(Sheet(title, drawn_up, drawn, width, tight, first.type_names))
     return sheets
+
+
+def _measures(drawn: Map) -> tuple[int, bool]:
+    """Give (how wide a map is in rem, whether its many cells are small ones).
+
+    Where there is less room than that, the page says that the map scrolls.
+    """
+    rows = [row for _, of_group in drawn.groups for row in of_group]
+    columns = len(drawn.columns)
+    most = max((cell.consumers for row in rows for cell in row.cells), default=0)
+    tight = columns > 40 and most < 100
+    # The sizes of style.css: a cell of a usual, a dense and a tight map, and a role's column.
+    cell = 1.02 if tight else 2.0 if columns > 16 else 2.75
+    label = min(21, 0.5 * max((len(row.role) for row in rows), default=0) + 2)
+    return round(label + columns * cell) + 1, tight
 
 
 def _unplaced(tensor: Coverage) -> Coverage:
@@ -196,7 +255,7 @@ def _short(number: int) -> str:
 # --- Findings --------------------------------------------------------------------------
 
 
-def _cards(report: Report, context: Context) -> tuple[list[Card], list[str], int]:
+def _cards(report: Report, context: Context) -> tuple[list[Card], list[Listed], int]:
     """Give (findings with all their parts, further ones as a line each, how many more)."""
     groups = report.distinct
     whole = groups[:_MOST_CARDS]
@@ -224,12 +283,27 @@ def _cards(report: Report, context: Context) -> tuple[list[Card], list[str], int
             )
         )
     listed = groups[_MOST_CARDS:_MOST_FINDINGS]
-    lines = [
-        f"{shown(same[0].location.path, context.root)}:{max(1, same[0].location.line)}: "
-        f"{same[0].rule} {same[0].severity}: {same[0].message}"
-        for same in listed
-    ]
+    lines = [_line(same[0], context) for same in listed]
     return cards, lines, max(0, len(groups) - _MOST_FINDINGS)
+
+
+def _line(finding: Finding, context: Context) -> Listed:
+    where = f"{shown(finding.location.path, context.root)}:{max(1, finding.location.line)}"
+    text = f"{where}: {_words.name(finding.rule)} {finding.severity}: {finding.message}"
+    return Listed(finding.rule, finding.severity, text)
+
+
+def _filters(cards: Sequence[Card], lines: Sequence[Listed]) -> Filters:
+    rules = Counter([*(card.first.rule for card in cards), *(line.rule for line in lines)])
+    levels = Counter([*(c.first.severity for c in cards), *(line.severity for line in lines)])
+    return Filters(
+        [(severity, levels[severity]) for severity in Severity if levels[severity]],
+        [
+            (rule, _words.name(rule), number)
+            for rule, number in sorted(rules.items())
+            if _RULE_ID.fullmatch(rule)
+        ],
+    )
 
 
 def _place(place: Location, excerpts: Excerpts, context: Context, around: int) -> Place:

@@ -53,3 +53,18 @@ const reveal = () => {
 };
 addEventListener("hashchange", reveal);
 reveal();
+// Paper folds nothing away.
+addEventListener("beforeprint", () => {
+  for (const part of document.querySelectorAll("details.sheet, details.level:not(.note)")) part.open = true;
+});
+// The sign that a map goes on to the right is there while it does.
+for (const scroll of document.querySelectorAll(".scroll")) {
+  const frame = scroll.parentElement, said = frame.previousElementSibling;
+  const tell = () => {
+    const wide = scroll.scrollWidth > scroll.clientWidth + 1;
+    if (said) said.hidden = !wide;
+    frame.classList.toggle("end", scroll.scrollLeft + scroll.clientWidth >= scroll.scrollWidth - 1);
+  };
+  scroll.addEventListener("scroll", tell, { passive: true });
+  new ResizeObserver(tell).observe(scroll);
+}
