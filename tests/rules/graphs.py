@@ -108,3 +108,17 @@ class RealPair:
         report = audit(self.cuda, "\n".join(self.lines), rank=self.rank, selection=ORDER_AND_EVENTS)
         assert report.ranks[0].audited, report.ranks[0].failure
         return report.findings
+
+
+def renumbered(pair: Pair, order: list[int]) -> Pair:
+    """Put the tasks into a new order (old ids); the ranges of events and first_tasks follow."""
+    graph = pair.graph
+    new = {old: number for number, old in enumerate(order)}
+    graph["all_tasks"] = [graph["all_tasks"][old] for old in order]
+    graph["first_tasks"] = [new[old] for old in graph["first_tasks"]]
+    for event in graph["all_events"][2:]:
+        held = sorted(new[old] for old in range(event["first_task_id"], event["last_task_id"]))
+        if held:
+            assert held == list(range(held[0], held[-1] + 1)), "a range is torn apart"
+            event["first_task_id"], event["last_task_id"] = held[0], held[-1] + 1
+    return pair

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -145,7 +146,13 @@ def _stray_terminators(facts: RankFacts) -> Iterator[Finding]:
 
 def _stray_first_tasks(facts: RankFacts) -> Iterator[Finding]:
     count = len(facts.graph.tasks)
-    for entry, task in enumerate(facts.graph.first_tasks):
+    first = facts.graph.first_tasks
+    if len(set(first)) < len(first):
+        task, times = Counter(first).most_common(1)[0]
+        entry = first.index(task, first.index(task) + 1)
+        message = f"first_tasks names task {task} {times:,} times: it would start as often"
+        yield _misframed(facts, message, "first_tasks", entry)
+    for entry, task in enumerate(first):
         if not 2 <= task < count:
             message = (
                 f"first_tasks names task {task}, and there are {plural(count, 'task')}"

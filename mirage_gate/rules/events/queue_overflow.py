@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mirage_gate.facts.events import LAUNCH
+from mirage_gate.facts.queues import MOST_WORKERS
 from mirage_gate.findings import Finding, Severity
 from mirage_gate.rules.base import Rule
 
@@ -37,10 +38,6 @@ RULE = Rule(
 
 QUEUE_LENGTH = 8192
 """Entries of a worker's queue (``per_worker_queue_len`` in ``persistent_kernel.cuh``)."""
-
-
-MOST_WORKERS = 144
-"""Workers that MPK starts on the largest GPU it knows (``get_configurations_from_gpu``)."""
 
 
 @RULE.checked_by

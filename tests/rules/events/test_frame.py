@@ -71,3 +71,10 @@ def test_a_graph_whose_frame_is_where_the_runtime_takes_it_to_be() -> Pair:
 @silent("MG406")
 def test_an_end_that_other_ranks_reach_too() -> Pair:
     return allgather(2)
+
+
+@fires("MG406", once=True, says=("1,000 times",))
+def test_a_first_task_that_is_named_again_and_again() -> Expect:
+    pair = small()
+    pair.graph["first_tasks"] *= 1000
+    return Expect(pair, graph=("first_tasks", 1))
