@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from mirage_gate.facts.plan import PlanError, parse_plan
-from mirage_gate.facts.plan.words import WORDS, forms
 from mirage_gate.facts.task_types import CODES
+from mirage_gate.facts.words import WORDS, forms
 from tests.emitter import QWEN3, Model, deepseek_v3, qwen3, qwen3_ampere, qwen3_moe
 from tests.test_layers import facts_of
 
@@ -180,7 +180,7 @@ def test_an_error_has_a_line_and_a_column(text: str, line: int, column: int, mes
 
 
 def test_every_row_of_the_words_is_of_a_type() -> None:
-    from mirage_gate.facts.plan.words import base
+    from mirage_gate.facts.words import base
 
     # Newer tables name more of them.
     known = {base(name) for name in CODES.values()}

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 MANY = 50_000
 """From so many tasks on a second process saves more than it costs."""
 
-_ASIDE = frozenset({"MG3", "MG4", "MG5"})
-"""About half of the work, and little of what the other rules need."""
+_ASIDE = frozenset({"order", "values", "events", "kernels"})
+"""The families that are about half of the work, and need little of what the others do."""
 
 Answer = tuple[list[Finding], str]
 """What rules say, and what went wrong with them: empty for nothing."""
@@ -36,7 +36,7 @@ def ask_of_rank(facts: RankFacts, selection: Selection, beside: bool = False) ->
     ``beside``: of a big graph, those on order, events and kernels in a second process.
     """
     rules = _speaking("rank", selection)
-    aside = [rule for rule in rules if rule.family in _ASIDE]
+    aside = [rule for rule in rules if rule.folder in _ASIDE]
     if not (beside and len(facts.graph.tasks) >= MANY and 0 < len(aside) < len(rules)):
         return _ask(facts, rules, selection)
     from mirage_gate.auditing import workers

@@ -410,12 +410,6 @@ def layers_that_alternate(_: Any, rng: random.Random) -> Iterator[Mutant]:
             for task in pair.tasks(tensor=f"layer_{layer}_k_cache"):
                 task["inputs"][5]["base_ptr"] = "cos_position_embedding_local"
         yield _one(pair, f"a local table in every {every}. layer")
-    pair = qwen3(8).emit()
-    for layer in range(4):
-        for name in ("k_cache", "v_cache"):
-            _rename_in_graph(pair, f"layer_{2 * layer + 1}_{name}", f"layer_{2 * layer}_{name}")
-            pair.declarations.remove(pair.declaration(f"layer_{2 * layer + 1}_{name}"))
-    yield _one(pair, "two layers share a cache")
 
 
 @unusual

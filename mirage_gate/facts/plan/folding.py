@@ -16,7 +16,7 @@ import msgspec
 
 from mirage_gate.facts.plan.notation import NONE, Block, Plan, Statement, braced, quoted
 from mirage_gate.facts.plan.program import Atom, Operand, Program, Step
-from mirage_gate.facts.plan.words import ADD, ALL_REDUCE, PUT, ZEROS
+from mirage_gate.facts.words import ADD, ALL_REDUCE, PUT, ZEROS
 
 _STREAM, _RESIDUAL = "x", "r"
 _NAMES = {

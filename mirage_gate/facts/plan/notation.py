@@ -24,7 +24,7 @@ from typing import NamedTuple
 import msgspec
 
 from mirage_gate.artifacts.names import spans
-from mirage_gate.facts.plan.words import ADD
+from mirage_gate.facts.words import ADD
 
 MOST_LAYERS = 100_000
 NONE = "none"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mirage_gate.artifacts.cuda import LOADED, SENTINEL
-from mirage_gate.facts.plan.words import (
+from mirage_gate.facts.words import (
     ALL_REDUCE,
     MERGE,
     PARTS,

@@ -34,6 +34,7 @@ from mirage_gate.artifacts.cuda import BUFFERS, SENTINEL
 if TYPE_CHECKING:
     from mirage_gate.facts import RankFacts
     from mirage_gate.facts.operators import Operator
+    from mirage_gate.facts.values.caches import Lost
     from mirage_gate.facts.wiring import Access, Group
 
 Place = tuple[bool, int]
@@ -142,6 +143,18 @@ class Values:
         for values in found.values():
             values.sort(key=lambda value: (not value.place[0], value.place[1]))
         return found
+
+    @cached_property
+    def lost_rows(self) -> list[Lost]:
+        """The caches whose rows one operator writes, and another writes over."""
+        from mirage_gate.facts.values.caches import lost_rows
+
+        return list(lost_rows(self._facts))
+
+    @cached_property
+    def lost_caches(self) -> frozenset[str]:
+        """The names of those caches."""
+        return frozenset([lost.value.tensor for lost in self.lost_rows])
 
     def unordered(self, name: str) -> int:
         """Give the cells of a tensor where some conflict is not ordered: nothing holds there."""

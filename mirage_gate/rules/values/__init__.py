@@ -1,0 +1,1 @@
+"""Values: does every result reach its reader, and every reader the newest result?"""
