@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING
 
 from mirage_gate.artifacts.cuda import SENTINEL
 from mirage_gate.facts.regions import BITS, type_name
-from mirage_gate.facts.wiring import tasks_in
+from mirage_gate.facts.wiring import Group, tasks_in
 from mirage_gate.findings import Finding, Severity
-from mirage_gate.rules._words import tasks
+from mirage_gate.rules._words import plural, tasks
 from mirage_gate.rules.base import Rule
 from mirage_gate.rules.kernels._shared import dispatched_kernels
 
 if TYPE_CHECKING:
     from mirage_gate.artifacts.cuda import Branch
     from mirage_gate.facts import RankFacts
-    from mirage_gate.facts.wiring import Group
 
 RULE = Rule(
     "MG508",
@@ -29,7 +28,8 @@ RULE = Rule(
         In correct graphs all tasks of one (type, variant) carry, slot by slot, tiles of one
         shape and data type. A task among them with another tile runs a kernel that was
         compiled for something else. An error where the data types differ in size. Nor do
-        the tasks of one operator, with tiles all alike, run two variants.
+        the tasks of one operator, with tiles all alike, run two variants, unless these are one
+        kernel with another part of the work compiled into each.
     """,
     example="Of 128 tasks of variant 0, one carries 8 x 96 weights where all others carry 8 x 64.",
     fix="Give the tasks the variant that was generated for their tiles, or correct the tiles.",
@@ -70,9 +70,17 @@ def variant_shape(facts: RankFacts) -> Iterator[Finding]:
     yield from _mixed_variants(facts, told)
 
 
+_Mixed = tuple[list[Group], list[Group]]
+"""Groups of one variant, and those of the operator's usual one."""
+
+
 def _mixed_variants(facts: RankFacts, told: set[int]) -> Iterator[Finding]:
-    """Find operators whose tasks, with tiles all alike, run more than one variant."""
+    """Find operators whose tasks, with tiles all alike, run more than one variant.
+
+    One finding for each kind of task, whatever the number of its variants and operators.
+    """
     tensors = facts.graph.tensors
+    mixed: dict[int, list[_Mixed]] = defaultdict(list)
     for operator in facts.layers.operators:
         if len({group.variant for group in operator.groups}) < 2:
             continue
@@ -82,20 +90,47 @@ def _mixed_variants(facts: RankFacts, told: set[int]) -> Iterator[Finding]:
             tiles = tuple((t.base_ptr, t.data_type, t.dims) for t in operands)
             alike[tiles].setdefault(group.variant, []).append(group)
         for variants in alike.values():
+            if len(variants) < 2 or _share_the_work(facts, operator.task_type, variants):
+                continue
             usual = max(variants, key=lambda variant: (tasks_in(variants[variant]), -variant))
             for variant, groups in variants.items():
                 if variant != usual and told.isdisjoint(group.number for group in groups):
-                    yield _odd_variant(facts, variant, groups, usual, variants[usual])
+                    mixed[operator.task_type].append((groups, variants[usual]))
+    for found in mixed.values():
+        yield _odd_variant(facts, found)
 
 
-def _odd_variant(
-    facts: RankFacts, variant: int, groups: list[Group], usual: int, others: list[Group]
-) -> Finding:
+def _share_the_work(facts: RankFacts, task_type: int, variants: dict[int, list[Group]]) -> bool:
+    """Whether the variants are one kernel, each compiled for another part of the operator.
+
+    Equally many tasks run each, and their bodies differ in one number that is passed.
+    """
+    if len({tasks_in(groups) for groups in variants.values()}) > 1:
+        return False
+    passed = []
+    for variant in variants:
+        branch = facts.wiring.branch(task_type, variant)
+        calls = branch.body.calls if branch and branch.body else ()
+        if not calls:
+            return False
+        kernel = [(c.function, [e.text for e in c.template], len(c.arguments)) for c in calls]
+        passed.append((kernel, [e for c in calls for e in c.arguments]))
+    if any(kernel != passed[0][0] for kernel, _ in passed):
+        return False
+    columns = list(zip(*(arguments for _, arguments in passed), strict=True))
+    differing = [column for column in columns if len({e.text for e in column}) > 1]
+    return len(differing) == 1 and len({e.value for e in differing[0]} - {None}) == len(variants)
+
+
+def _odd_variant(facts: RankFacts, found: list[_Mixed]) -> Finding:
+    groups, others = found[0]
+    more = tasks_in(group for own, _ in found[1:] for group in own)
+    also = f"; so do {plural(more, 'more task')} of that type" if more else ""
     return RULE.finding(
         facts.rank,
         (
-            f"{tasks(facts, groups)} run variant {variant}, and {tasks(facts, others)} of the same "
-            f"operator, with tiles just like theirs, variant {usual}"
+            f"{tasks(facts, groups)} run variant {groups[0].variant}, and {tasks(facts, others)} "
+            f"of the same operator, with tiles just like theirs, variant {others[0].variant}{also}"
         ),
         facts.in_graph("all_tasks", groups[0].first, "variant_id"),
         hint="give all tasks of the operator one variant",

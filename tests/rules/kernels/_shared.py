@@ -8,5 +8,5 @@ from tests.emitter import Pair
 from tests.rules import Path, where
 
 
-def in_task(task_type: int, *path: str | int) -> Callable[[Pair], Path]:
-    return lambda pair: where(pair, task_type, *path)
+def in_task(task_type: int, *path: str | int, nth: int = 0) -> Callable[[Pair], Path]:
+    return lambda pair: where(pair, task_type, *path, nth=nth)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mirage_gate.findings import Severity
 from tests.emitter import Pair, deepseek_v3, qwen3
-from tests.rules import fires, silent
+from tests.rules import fires, silent, with_text
 from tests.rules.kernels._shared import in_task
 
 SILU = 118
@@ -57,3 +57,37 @@ def test_every_other_layer_takes_a_twin_of_the_variant() -> Pair:
 @silent("MG508")
 def test_a_variant_for_every_shape() -> Pair:
     return deepseek_v3(5).emit()
+
+
+def _halves(*calls: str) -> Pair:
+    """Every second SILU runs variant 1; the bodies of variants 0 and 1 make these calls."""
+    pair = qwen3(1).emit()
+    pair.branches.append(type(pair.branches[0])("TASK_SILU_MUL", 1, "i0 o0"))
+    for number, task in enumerate(pair.tasks(SILU)):
+        task["variant_id"] = number % 2
+    text = pair.cuda_text()
+    for variant, call in enumerate(calls):
+        head = f"TASK_SILU_MUL && task_desc->variant_id == {variant}) {{"
+        before, found, after = text.partition(head)
+        assert found
+        rest = after[after.index("\n  }") :]
+        text = f"{before}{head}\n    {call}{rest}"
+    return with_text(pair, text)
+
+
+_CALL = "kernel::silu<bfloat16, {0}>(task_desc->input_ptrs[0], task_desc->output_ptrs[0], {1});"
+
+
+@silent("MG508")
+def test_variants_that_have_a_part_of_the_work_each() -> Pair:
+    return _halves(_CALL.format(64, 0), _CALL.format(64, 64))
+
+
+@fires("MG508", Severity.WARNING, once=True, graph=in_task(SILU, "variant_id", nth=1))
+def test_variants_compiled_for_other_widths() -> Pair:
+    return _halves(_CALL.format(64, 0), _CALL.format(128, 64))
+
+
+@fires("MG508", Severity.WARNING, once=True, graph=in_task(SILU, "variant_id", nth=1))
+def test_variants_that_differ_in_nothing() -> Pair:
+    return _halves(_CALL.format(64, 0), _CALL.format(64, 0))
