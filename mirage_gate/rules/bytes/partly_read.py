@@ -24,8 +24,9 @@ RULE = Rule(
     why="""
         A weight of which some rows are never read is a layer that lost a tile: its output
         lacks columns, or has others twice. An error for shuffled tensors, and for host
-        tensors inside the range that their tiles span (or that the same weight spans in the
-        other layers); a warning for what is written of scratch and symmetric buffers.
+        tensors from their first byte to the last that their tiles span (or that the same weight
+        spans in the other layers); a warning for what is written of scratch and symmetric
+        buffers, and for the first bytes of a tensor that has no sibling which begins at 0.
     """,
     example="Task 12 reads rows 0..127 of `o_proj` twice, and rows 128..255 are read by none.",
     fix="Give the operator a grid that covers the whole tensor, each tile once.",
@@ -40,6 +41,7 @@ RULE = Rule(
 @RULE.checked_by
 def partly_read(facts: RankFacts) -> Iterator[Finding]:
     spans = _spans_of_siblings(facts)
+    starts = _starts_of_siblings(facts)
     for name, declaration, accesses in touched_tensors(facts):
         if not any(a.reads for a in accesses):
             continue
@@ -57,7 +59,7 @@ def partly_read(facts: RankFacts) -> Iterator[Finding]:
         count = regions.nbytes(left)
         low, high = (bits // 8 for bits in regions.hull)
         start, end = spans.get(name, (low, high))
-        outside = [(start, low), (high, end)] if declaration.kind == "host" else []
+        outside = [(0, low), (high, end)] if declaration.kind == "host" else []
         outside = [(first, last) for first, last in outside if first < last]
         for first, last in outside:
             text = f"{text or 'bytes'}{', ' * bool(text)} {first}..{last - 1}".replace("  ", " ")
@@ -65,7 +67,8 @@ def partly_read(facts: RankFacts) -> Iterator[Finding]:
         if not text:
             continue
         of = f"{name}{size(declaration)}"
-        if outside:
+        late = not left and outside == [(0, low)]
+        if outside and name in spans:
             of += f", which spans bytes {start}..{end - 1} in the other layers,"
         reader = next(a for a in accesses if a.reads)
         yield RULE.finding(
@@ -76,10 +79,24 @@ def partly_read(facts: RankFacts) -> Iterator[Finding]:
             ),
             declaration.location,
             hint=f"give its reader a grid that covers all of {name}, each tile once",
-            severity=Severity.ERROR if loaded else Severity.WARNING,
+            severity=_severity(loaded, late and 0 not in starts[role_of(name)]),
             related=(slot_field(facts, reader, "offset", "the tensor's first reader"),),
             tensor=name,
         )
+
+
+def _severity(loaded: bool, may_begin_late: bool) -> Severity:
+    """A warning for buffers, and for a loaded tensor that has no sibling to begin elsewhere."""
+    return Severity.ERROR if loaded and not may_begin_late else Severity.WARNING
+
+
+def _starts_of_siblings(facts: RankFacts) -> dict[str, set[int]]:
+    """Say at which bits the tiles of host tensors of one role begin."""
+    starts: dict[str, set[int]] = defaultdict(set)
+    for name, declaration in facts.declared.items():
+        if declaration.kind == "host" and facts.wiring.of(name):
+            starts[role_of(name)].add(facts.regions.of(name).hull[0])
+    return starts
 
 
 def _spans_of_siblings(facts: RankFacts) -> dict[str, tuple[int, int]]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from mirage_gate import Severity
 from tests.emitter import Declaration, Pair, deepseek_v3, qwen3
 from tests.rules import fires, silent
 from tests.rules.bytes._shared import of_a_new_type, tiles_of
 
+ATTENTION = 153
 PROJECTION = 155
 RESIDUAL = 156
 
@@ -34,11 +36,49 @@ def test_rows_in_the_middle_of_a_host_weight_are_read_by_none() -> Pair:
     return pair
 
 
+def _one_row_late(pair: Pair, *names: str) -> Pair:
+    for task in pair.tasks(ATTENTION):
+        for tile in task["inputs"]:
+            if tile["base_ptr"] in names:
+                tile["offset"] += tile["strides"][0] * 2
+    return pair
+
+
+@fires(
+    "MG203",
+    Severity.WARNING,
+    cuda='all_tensors["cos_position_embedding"]',
+    says=("bytes 0..63", "read by no task"),
+)
+def test_a_table_of_which_nobody_reads_the_first_row() -> Pair:
+    return _one_row_late(qwen3(2).emit(), "cos_position_embedding")
+
+
+@fires("MG203", cuda='all_tensors["layer_1_q_norm"]', says=("bytes 0..63",))
+def test_a_weight_that_begins_late_in_one_layer() -> Pair:
+    return _one_row_late(_wide_norms(), "layer_1_q_norm")
+
+
+def _wide_norms() -> Pair:
+    """Norm weights of two dims, of which a task reads one row."""
+    pair = qwen3(2).emit()
+    for task in pair.tasks(ATTENTION):
+        for tile in task["inputs"]:
+            if tile["base_ptr"].endswith("_q_norm"):
+                tile["dims"], tile["strides"] = [1, *tile["dims"]], [tile["dims"][0], 1]
+    return pair
+
+
+@silent("MG203")
+def test_weights_that_all_begin_at_their_first_row() -> Pair:
+    return _wide_norms()
+
+
 @silent("MG203")
 def test_a_layer_with_a_smaller_weight_and_fewer_tasks() -> Pair:
     pair = qwen3(4).emit()
     tasks = [t for t in pair.tasks(RESIDUAL) if t["inputs"][1]["base_ptr"] == "layer_1_o_proj"]
-    tasks[-1]["inputs"][1]["base_ptr"] = "layer_1_o_proj_rest"
+    tasks[-1]["inputs"][1] |= {"base_ptr": "layer_1_o_proj_rest", "offset": 0}
     pair.declarations.insert(0, Declaration("layer_1_o_proj_rest"))
     return pair
 
