@@ -269,7 +269,7 @@ class TestSteps:
         python.write_text(
             "#!/bin/sh\n"
             'case " $* " in\n'
-            f'  *" -c "*) exec "{home}/venv/bin/python" "$@" ;;\n'
+            f'  *" -c "* | *" - "*) exec "{home}/venv/bin/python" "$@" ;;\n'
             "esac\n"
             "for word; do\n"
             '  case $word in sarif=*) echo \'{"runs": []}\' > "${word#sarif=}" ;; esac\n'
@@ -299,24 +299,121 @@ class TestSteps:
             assert f"\n::{opening[1]}::\n" in job.log
             fences.add(opening[1])
             told = {command.name for command in job.commands}
-            assert told == ({"error", "notice"} if annotations == "true" else set())
+            assert told == ({"error", "notice"} if annotations == "true" else {"error"})
         assert len(fences) == 2
 
     def test_annotations_and_summary(self, gate: Gate, workspace: Path) -> None:
         qwen3(layers=2).without_rope().write(workspace / "gen")
         job = gate(paths="gen")
         errors = [command for command in job.commands if command.name == "error"]
-        assert len(errors) == 2
+        assert len(errors) == 3
+        assert errors[-1].message == "mirage-gate: failed, 2 errors, 7 notes"
+        assert "file" not in errors[-1].properties
         assert errors[0].properties["file"] == "gen/kernel_0.cu"
         assert job.results["errors"] == "2"
         assert job.log.count("[MISSING-WIRING] cos_position_embedding") == 1
         assert "mirage-gate: failed" in job.summary
         assert "`cos_position_embedding`" in job.summary
 
+    @pytest.mark.parametrize(
+        ("inputs", "status", "says"),
+        [
+            ({"paths": "absent"}, "2", "nothing is proven: Error: no artifacts found in absent"),
+            ({"fail_on": "sometimes"}, "2", "Invalid value for '--fail-on'"),
+            ({"working_directory": "absent"}, "2", "No such file or directory"),
+            ({"paths": "half"}, "2", "Rank 0 was not audited: kernel_0.cu has no partner"),
+        ],
+    )
+    def test_a_failing_step_says_why(
+        self, gate: Gate, workspace: Path, inputs: dict[str, str], status: str, says: str
+    ) -> None:
+        qwen3(1).write(workspace / "half")
+        (workspace / "half" / "task_graph_0.json").unlink()
+        job = gate(**inputs)
+        assert job.results["exit-code"] == status
+        last = job.commands[-1]
+        assert last.name == "error"
+        assert last.properties["title"] == "mirage-gate"
+        assert says in last.message
+        assert "mirage-gate: no" in job.summary  # no verdict, or nothing audited
+
+    def test_a_passing_step_says_so_too(self, gate: Gate, workspace: Path) -> None:
+        qwen3(1).write(workspace / "gen")
+        job = gate(paths="gen")
+        assert job.log.rstrip().endswith("mirage-gate: passed")
+        assert not [command for command in job.commands if command.name == "error"]
+
+    def test_findings_are_counted_as_everywhere(self, gate: Gate, workspace: Path) -> None:
+        qwen3(2, ranks=4).without_rope().write(workspace / "gen")
+        job = gate(paths="gen")
+        assert job.results["errors"] == "2"
+        assert "mirage-gate: failed, 2 errors" in job.commands[-1].message
+
+    def test_python_that_breaks_is_no_finding(
+        self, gate: Gate, workspace: Path, home: str, tmp_path: Path
+    ) -> None:
+        """Python's own status for an import that fails is 1, which would mean findings."""
+        qwen3(1).write(workspace / "gen")
+        broken = tmp_path / "broken"
+        (broken / "venv" / "bin").mkdir(parents=True)
+        python = broken / "venv" / "bin" / "python"
+        python.write_text(
+            "#!/bin/sh\n"
+            'case " $* " in\n'
+            f'  *" -m mirage_gate "*) exec "{home}/venv/bin/python" -I -c "import gone" ;;\n'
+            f'  *) exec "{home}/venv/bin/python" "$@" ;;\n'
+            "esac\n",
+            encoding="utf-8",
+        )
+        python.chmod(0o755)
+        job = Job(workspace, tmp_path, workspace, defaults() | {"paths": "gen"})
+        job.outputs["install"] = {"home": str(broken)}
+        job.run(action_steps()[2:])
+        assert job.results["exit-code"] == "3"
+        assert job.uploads == []
+        assert "broke with status 3: ModuleNotFoundError: No module" in job.commands[-1].message
+        assert "mirage-gate: no verdict" in job.summary
+
+    def test_pip_settings_of_the_job(
+        self, workspace: Path, tmp_path: Path, source_tree: SourceTree, monkeypatch: Any
+    ) -> None:
+        """Where packages come from stays the job's to say; where they go to does not."""
+        settings = {
+            "PIP_USER": "1",
+            "PIP_TARGET": str(tmp_path / "elsewhere"),
+            "PIP_PREFIX": str(tmp_path / "prefix"),
+            "PIP_ROOT": str(tmp_path / "root"),
+            "PIP_REQUIRE_HASHES": "1",
+            "PIP_NO_DEPS": "1",
+            "PIP_DRY_RUN": "1",
+        }
+        for name, value in settings.items():
+            monkeypatch.setenv(name, value)
+        job = Job(workspace, tmp_path, source_tree.folder, defaults())
+        job.run(action_steps()[:2])
+        assert not job.failed, job.log
+        assert not (tmp_path / "elsewhere").exists()
+        qwen3(1).write(workspace)
+        job.run(action_steps()[2:])
+        assert job.results["exit-code"] == "0", job.log
+
+    def test_an_installation_that_fails_says_so(
+        self, workspace: Path, tmp_path: Path, source_tree: SourceTree, monkeypatch: Any
+    ) -> None:
+        monkeypatch.setenv("PIP_NO_INDEX", "1")
+        job = Job(workspace, tmp_path, source_tree.folder, defaults())
+        job.run(action_steps())
+        assert job.failed
+        assert job.results["exit-code"] == ""
+        (error,) = job.commands
+        assert error.message.startswith("mirage-gate: it could not be installed")
+        assert "mirage-gate: no verdict" in job.summary
+
     def test_neither_if_not_wanted(self, gate: Gate, workspace: Path) -> None:
         qwen3(layers=2).without_rope().write(workspace / "gen")
         job = gate(paths="gen", annotations="false", summary="false")
-        assert job.commands == []
+        (verdict,) = job.commands
+        assert verdict.message == "mirage-gate: failed, 2 errors, 7 notes"
         assert job.summary == ""
         assert "[MISSING-WIRING] cos_position_embedding" in job.log
 
@@ -333,7 +430,7 @@ class TestSteps:
         (workspace / "my demo.py").write_text(text, encoding="utf-8")
         (workspace / "other.py").write_text("", encoding="utf-8")
         job = gate(paths="gen", builder="\nother.py\r\nmy demo.py\n")
-        places = [(c.properties["file"], c.properties["line"]) for c in job.commands]
+        places = [(c.properties.get("file"), c.properties.get("line")) for c in job.commands]
         assert ("my demo.py", "1") in places
 
     def test_baseline_and_lock(self, gate: Gate, workspace: Path, home: str) -> None:

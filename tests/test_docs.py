@@ -175,6 +175,34 @@ def test_example_workflow() -> None:
     assert done.returncode == 0, done.stdout
 
 
+def commands_in(node: object) -> list[str]:
+    """Every line of a pipeline that calls the gate."""
+    if isinstance(node, dict):
+        return [line for value in node.values() for line in commands_in(value)]
+    if isinstance(node, list):
+        return [line for value in node for line in commands_in(value)]
+    lines = node.splitlines() if isinstance(node, str) else []
+    return [line.strip() for line in lines if line.strip().startswith("mirage-gate ")]
+
+
+@pytest.mark.parametrize("path", sorted(WORKFLOW.parent.iterdir()), ids=lambda path: path.name)
+def test_example_pipelines_call_what_there_is(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert {"emit", "build"} <= {*pipeline, *pipeline.get("jobs", ())}
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "demo.py").write_text("", encoding="utf-8")
+    lines = commands_in(pipeline)
+    assert lines
+    for line in lines:
+        program, *arguments = shlex.split(line)
+        group = cli.make_context(program, arguments)
+        name, command, rest = cli.resolve_command(group, arguments)
+        assert command
+        command.make_context(name, rest, parent=group)
+
+
 def test_skill_has_its_head() -> None:
     text = SKILL.read_text(encoding="utf-8")
     head = cast("dict[str, str]", yaml.safe_load(text.split("---\n")[1]))
