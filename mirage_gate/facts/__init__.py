@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from mirage_gate.facts.regions import Regions
     from mirage_gate.facts.siblings import Siblings
     from mirage_gate.facts.signatures import Signatures
+    from mirage_gate.facts.signatures.notation import Kernel
     from mirage_gate.facts.values import Values
     from mirage_gate.facts.wiring import Wiring
 
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
 class Options(msgspec.Struct, frozen=True):
     """What a user may set that changes facts rather than verdicts.
 
-    ``task_types`` are all known types by code: the built-in ones and the user's. ``model`` is
+    ``task_types`` are all known types by code: the built-in ones and the user's. ``kernels`` are
+    the user's own device functions. ``model`` is
     the model's own description, ``checkpoint`` its weights, where there is one; ``layers`` are
     those of the model that the graph is meant to have, None for all. ``weight_names`` are the
     user's own pairs of a graph's name and the checkpoint's, ``weights_absent`` the checkpoint's
@@ -44,6 +46,7 @@ class Options(msgspec.Struct, frozen=True):
 
     critical: Critical = msgspec.field(default_factory=Critical)
     task_types: dict[int, TaskType] = msgspec.field(default_factory=built_in)
+    kernels: dict[str, Kernel] = msgspec.field(default_factory=dict)
     workers: int = 0
     model: ModelConfig | None = None
     checkpoint: Checkpoint | None = None

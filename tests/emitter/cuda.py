@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from .bodies import Compiled, statement
 from .graph import METADATA, Copy, Storage, Tensor
 from .tasks import KINDS_BY_CODE
 
@@ -34,7 +35,8 @@ class Dialect:
     `literal`: host tensors are `(char*)(0x7f00…)` rather than `model_tensors.at`. `checked`: CUDA
     calls stand in `CUDA_CHECK(…)`. `arrow`: `task_desc->` rather than `task_desc.`. `metadata`:
     the union's fields that the loader insists on and the graph has. `embedded`: `use_json_format`
-    is off, so the tasks are statements in the `.cu`, and `all_tensors` does not exist.
+    is off, so the tasks are statements in the `.cu`, and `all_tensors` does not exist. `reduced`:
+    the calls in the bodies are made up, as where only a part of a real file was kept.
     """
 
     literal: bool = False
@@ -42,6 +44,7 @@ class Dialect:
     arrow: bool = True
     metadata: tuple[str, ...] = METADATA
     embedded: bool = False
+    reduced: bool = False
     newline: str = "\n"
     tabs: bool = False
     bom: bool = False
@@ -109,17 +112,29 @@ class Declaration:
 
 @dataclass
 class Branch:
-    """One arm of the dispatch chain: `TASK_…` and variant, and a body in `tasks.py` shorthand."""
+    """One arm of the dispatch chain: `TASK_…` and variant, and a body in `tasks.py` shorthand.
+
+    `compiled` is what its call is generated from.
+    """
 
     task: str
     variant: int
     body: str
+    compiled: Compiled | None = None
 
     def lines(self, dialect: Dialect, first: bool) -> Iterator[str]:
         desc = "task_desc->" if dialect.arrow else "task_desc."
         lead = "if" if first else "else if"
         condition = f"{desc}task_type == {self.task} && {desc}variant_id == {self.variant}"
         yield f"  {lead} ({condition}) {{"
+        if not dialect.reduced and "|" not in self.body:
+            words = [_argument(word, desc) for word in self.body.split()]
+            name = self.task.removeprefix("TASK_")
+            body_lines = list(statement(name, self.compiled, words))
+            if body_lines:
+                yield from (line.replace("task_desc->", desc) for line in body_lines)
+                yield "  }"
+                return
         condition, _, body = self.body.rpartition("|")
         if condition:
             terms = [_argument(word, desc) for word in condition.split()]

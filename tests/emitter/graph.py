@@ -16,6 +16,7 @@ from itertools import product, repeat
 from math import gcd, prod
 from typing import Any, Literal
 
+from .bodies import Compiled, Tile, statement
 from .tasks import KINDS, TaskKind
 
 __all__ = [
@@ -208,7 +209,7 @@ class Program:
     ranks: int = 1
     tensors: dict[str, Tensor] = field(default_factory=dict)
     ops: list[Op] = field(default_factory=list)
-    branches: dict[tuple[TaskKind, int], str] = field(default_factory=dict)
+    branches: dict[tuple[TaskKind, int], tuple[str, Compiled]] = field(default_factory=dict)
     _variants: dict[TaskKind, list[Any]] = field(default_factory=dict)
 
     def host(self, name: str, *shape: int, dtype: int = BF16, strides: Ints = ()) -> Tensor:
@@ -272,13 +273,26 @@ class Program:
             strides if kind.by_strides else [],
             body,
         )
+        generated = self._compiled(cells, inputs, outputs)
+        written = list(statement(name, generated, body.split())) if kind.by_strides else []
         known = self._variants.setdefault(kind, [])
-        if compiled not in known:
-            known.append(compiled)
-        variant = known.index(compiled)
-        self.branches[kind, variant] = body
+        if (compiled, written) not in known:
+            known.append((compiled, written))
+        variant = known.index((compiled, written))
+        self.branches.setdefault((kind, variant), (body, generated))
         op = Op(kind, cells, tuple(inputs), tuple(outputs), variant, body, metadata, fanout)
         self.ops.append(op)
+
+    def _compiled(
+        self, cells: Axes, inputs: Sequence[AnySlot], outputs: Sequence[AnySlot]
+    ) -> Compiled:
+        """What the call in the body is generated from."""
+
+        def tile(slot: AnySlot) -> Tile | None:
+            return None if slot.tensor is None else Tile(slot.dims(cells), slot.tensor.strides)
+
+        sides = tuple(map(tile, inputs)), tuple(map(tile, outputs))
+        return Compiled(*sides, self.rank, self.ranks, cells[0])
 
 
 def _event_axes(producer: Op, consumer: Op) -> tuple[Axes, Axes]:

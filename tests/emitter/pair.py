@@ -53,7 +53,7 @@ class Pair:
             program.ranks,
             TaskGraph.of(program, dialect.metadata),
             [Declaration.of(tensor, index) for index, tensor in tensors],
-            [Branch(kind.enumerator, number, body) for (kind, number), body in arms],
+            [Branch(kind.enumerator, number, *body) for (kind, number), body in arms],
             dialect,
             [*dialect.metadata, *_FIELDS],
         )

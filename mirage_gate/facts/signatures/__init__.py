@@ -17,6 +17,7 @@ from mirage_gate.facts.signatures.table import OPERATORS
 if TYPE_CHECKING:
     from mirage_gate.artifacts.graph import Tensor
     from mirage_gate.facts import RankFacts
+    from mirage_gate.facts.signatures.constants import Constants
     from mirage_gate.facts.signatures.tiles import Difference
     from mirage_gate.facts.wiring import Group
 
@@ -68,3 +69,10 @@ class Signatures:
         from mirage_gate.facts.signatures.tiles import Tiles
 
         return list(Tiles(self._facts).differences())
+
+    @cached_property
+    def constants(self) -> Constants:
+        """What each variant was compiled for, against what its tasks carry."""
+        from mirage_gate.facts.signatures.constants import Constants
+
+        return Constants(self._facts)

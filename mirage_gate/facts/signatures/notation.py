@@ -22,17 +22,17 @@ is summed over. ``_`` is an axis that is related to nothing.
 parameters, in order, each ``NAME`` alone (not checked) or ``NAME=`` and what it is to be:
 
 ===============  ====================================================================
-``n``            the extent of an axis in the tile
+``n``, ``h.q``   the extent of an axis in the tile
 ``y.n``          the stride of slot ``y`` along an axis, in elements
-``Q``            no axis: a constant that ``where`` relates to others
+``ranks``        how many ranks there are; ``rank`` this one's number
 ``T:x,y``        the element type of slots
 ``rows:x``       the product of all dims of slot ``x`` but the last
 ``?q,k``         a truth value: whether the slots hold tensors; ``!q`` its opposite
 ``@kv_idx``      a metadata field; ``%kv_idx`` how many values an operator's tasks have
 ``x``, ``x?``    in the call: the slot; the slot or a null pointer where it is not there
-``r/y``          slot ``r``, or ``y`` where the operator has no ``r``
+``r/y``          in the call: slot ``r``, or ``y`` in its place
 ``-``            in the call: no slot
-``=n``           in the call: a number, as for a template parameter
+``==n``          in the call: a number, as for a template parameter
 ===============  ====================================================================
 """
 
@@ -127,7 +127,8 @@ class Parameter(msgspec.Struct, frozen=True):
 class Kernel(msgspec.Struct, frozen=True):
     """One way a device function has been declared.
 
-    ``where`` are equations between sums of products, such as ``Q*E+2*K*E = qkv.h``.
+    ``where`` are equations between sums of products of parameters, axes and numbers, such as
+    ``HEADS*HEAD_DIM=h.q``.
     """
 
     template: tuple[Parameter, ...]
@@ -137,9 +138,12 @@ class Kernel(msgspec.Struct, frozen=True):
     @property
     def unchecked(self) -> tuple[str, ...]:
         """The names of the parameters that nothing is said about."""
-        return tuple(p.name for p in self.template + self.call if not p.spec)
+        related = {name for sides in self.where for side in sides for name in _NAME.findall(side)}
+        every = self.template + self.call
+        return tuple(p.name for p in every if not p.spec and p.name not in related)
 
 
+_NAME = re.compile(r"[A-Za-z_][\w.]*")
 _OPERAND = re.compile(r"([a-z]\w*)(\??)(~?)(?::(f8|f|i))?\[([^\[\]]*)\]")
 _AXIS = re.compile(r"([0-9]*)([a-z]\w*|_)(?:\.([a-z]\w*))?(\??)")
 
