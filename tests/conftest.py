@@ -12,23 +12,40 @@ from tests.scratch import SourceTree
 pytest.register_assert_rewrite("tests.rules.cases")
 
 
-@pytest.fixture(scope="session")
-def artifacts() -> Path:
-    """The folder of real artifact pairs, which are not published.
+def _shared(variable: str, what: str) -> Path:
+    """The folder that a variable names.
 
-    In CI they must be there, or nothing would tell that these tests never run;
-    ``MIRAGE_GATE_ARTIFACTS=none`` says on purpose that they are not.
+    In CI it must be there, or nothing would tell that these tests never run; ``none`` says
+    on purpose that it is not.
     """
-    value = os.environ.get("MIRAGE_GATE_ARTIFACTS", "")
+    value = os.environ.get(variable, "")
     if value == "none":
-        pytest.skip("MIRAGE_GATE_ARTIFACTS=none: no real artifacts here")
+        pytest.skip(f"{variable}=none: no {what} here")
     folder = Path(value)
     if value and folder.is_dir():
         return folder.resolve()
-    reason = f"MIRAGE_GATE_ARTIFACTS names no folder of real artifacts ({value!r})"
+    reason = f"{variable} names no folder of {what} ({value!r})"
     if os.environ.get("CI") == "true":
         pytest.fail(reason)
     pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def artifacts() -> Path:
+    """The folder of real artifact pairs, which are not published."""
+    return _shared("MIRAGE_GATE_ARTIFACTS", "real artifacts")
+
+
+@pytest.fixture(scope="session")
+def whole_pairs() -> Path:
+    """The folder of whole pairs, by the configurations that they were emitted with."""
+    return _shared("MIRAGE_GATE_PAIRS", "whole pairs")
+
+
+@pytest.fixture(scope="session")
+def mpk_sources() -> Path:
+    """The folder that holds MPK's public sources, and configurations to emit with."""
+    return _shared("MIRAGE_GATE_MPK", "MPK's sources")
 
 
 @pytest.fixture(scope="session")

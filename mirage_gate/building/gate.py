@@ -197,7 +197,7 @@ class Gate:
         if not self._folder or self._owner != os.getpid():
             return ""
         if self.status:
-            return self._folder
+            return self._folder if together.job().rank == 0 else ""
         shutil.rmtree(self._folder, ignore_errors=True)
         return ""
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import tempfile
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -62,12 +64,55 @@ class _Runs(_run.Reporting):
     is_flag=True,
     help="End the script as soon as a graph has passed: no nvcc, no kernel.",
 )
+@click.option(
+    "--no-gpu",
+    is_flag=True,
+    help="Emit on this machine's processor: MPK's generator is built, torch is stood in for.",
+)
+@click.option(
+    "--mirage",
+    metavar="DIR",
+    type=click.Path(),
+    help="MPK's sources for --no-gpu.  [default: around the script, else as installed]",
+)
+@click.option(
+    "--gpu",
+    type=click.Choice(["a100", "h100", "b200"]),
+    default="h100",
+    show_default=True,
+    help="The GPU that --no-gpu tells the script about.",
+)
+@click.option(
+    "--no-multicast",
+    is_flag=True,
+    help="These GPUs' switch has no multicast: sums over ranks are gathered.",
+)
+@click.option(
+    "--world-size",
+    type=click.IntRange(min=1, max=4096),
+    default=1,
+    metavar="N",
+    help="How many ranks there are without a GPU, one process each; --ranks picks some.",
+)
+@click.option(
+    "--stand-in",
+    "stand_ins",
+    multiple=True,
+    metavar="NAME[=FILE]",
+    help="Another module that is stood in for, or the file that stands in; repeatable.",
+)
 @_asked.options
 def command(
     command_line: tuple[str, ...],
     module: str | None,
     keep: str | None,
     emit_only: bool,
+    no_gpu: bool,
+    mirage: str | None,
+    gpu: str,
+    no_multicast: bool,
+    world_size: int,
+    stand_ins: tuple[str, ...],
     **values: Any,
 ) -> int:
     """Run a builder as `python SCRIPT ARGS` would, and audit every task graph that it emits.
@@ -85,7 +130,34 @@ def command(
         return _asked.show_settings(asked, values)
     target, args = _target(command_line, module)
     _run.prepare(asked.written, asked.read)
-    return _Run(asked, keep, emit_only).run(target, args, bool(module))
+    if no_gpu:
+        from mirage_gate.building.no_gpu.machine import GPUS
+
+        return _without_gpu(
+            asked,
+            keep,
+            target=target,
+            args=args,
+            module=bool(module),
+            gpu=GPUS[gpu],
+            mirage=mirage,
+            model_config=values["model_config"] or asked.settings.model_config,
+            world_size=world_size,
+            ranks=tuple(sorted(asked.ranks)),
+            multicast=not no_multicast,
+            stand_ins=_stand_ins(stand_ins),
+        )
+    alone = {
+        "--mirage": mirage,
+        "--no-multicast": no_multicast,
+        "--world-size": world_size > 1,
+        "--stand-in": stand_ins,
+    }
+    if given := [name for name, value in alone.items() if value]:
+        raise click.UsageError(f"{given[0]} is for --no-gpu alone")
+    status = _Run(asked, keep, emit_only).run(target, args, bool(module))
+    # As Python itself ends: what the script registered for its end (MPI's is such) has its turn.
+    raise SystemExit(status)
 
 
 def _target(command_line: tuple[str, ...], module: str | None) -> tuple[str, tuple[str, ...]]:
@@ -94,6 +166,44 @@ def _target(command_line: tuple[str, ...], module: str | None) -> tuple[str, tup
     if not command_line:
         raise click.UsageError("name a script, or a module with -m")
     return command_line[0], command_line[1:]
+
+
+def _stand_ins(values: tuple[str, ...]) -> dict[str, str]:
+    from mirage_gate.building.no_gpu import session
+
+    try:
+        return session.stand_ins(values)
+    except session.NotEmitted as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _without_gpu(asked: _asked.Asked, keep: str | None, **plan: Any) -> int:
+    """Emit in processes of their own, then audit what lies there as `check` does."""
+    from mirage_gate.auditing import ranks as all_ranks
+    from mirage_gate.building.no_gpu import session
+
+    folder = keep or tempfile.mkdtemp(prefix="mirage-gate-")
+    try:
+        with _common.progress() as progress:
+            found = session.emit(session.Plan(out=folder, **plan), progress, _run.warn)
+            report = all_ranks.check(
+                found,
+                asked.options,
+                asked.selection,
+                progress,
+                memory=asked.memory,
+                jobs=asked.jobs or all_ranks.default_jobs(found),
+                summarize=True,
+                chosen=bool(asked.ranks),
+            )
+        report = _asked.located(report, asked)
+        status = _run.give(report, asked.written, asked.fail_on, asked.look)
+    except session.NotEmitted as error:
+        raise _common.Refused(str(error)) from error
+    finally:
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+    return status
 
 
 class _Run:

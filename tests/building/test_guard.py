@@ -44,7 +44,7 @@ def test_a_context_manager(python: Python) -> None:
     text = "with mirage_gate.guard(keep='out'): build('--no-rope', '2').compile()\nprint('on')"
     done = python(text)
     assert done.returncode == 1
-    assert f"\ndemo/builder.py:{ATTENTION}:9: MG701 error" in done.stdout
+    assert f"\ndemo/builder.py:{ATTENTION}:9: MG701 layer-outlier error" in done.stdout
     assert "\non\n" not in done.stdout
     assert "Traceback" not in done.stdout
 

@@ -39,7 +39,10 @@ def test_a_graph_that_passes_goes_on(folder: Path, gate: Gate) -> None:
 def test_a_graph_that_fails_stops_before_nvcc(folder: Path, gate: Gate) -> None:
     done = gate("run", "demo/builder.py", "--compiled", "nvcc.txt", "--no-rope", "2")
     assert done.returncode == 1, done.stdout
-    assert f"\ndemo/builder.py:{ATTENTION}:9: MG701 error: layer 2 runs without cos" in done.stdout
+    assert (
+        f"\ndemo/builder.py:{ATTENTION}:9: MG701 layer-outlier error: layer 2 runs without cos"
+        in done.stdout
+    )
     assert "made by paged_attention_layer of layer 2" in done.stdout
     assert "the kernel runs" not in done.stdout
     assert not (folder / "nvcc.txt").exists()
@@ -49,7 +52,10 @@ def test_a_graph_that_fails_stops_before_nvcc(folder: Path, gate: Gate) -> None:
 def test_a_norm_that_was_forgotten_is_found_where_it_was_attached(gate: Gate) -> None:
     done = gate("run", "demo/builder.py", "--no-norm", "1")
     assert done.returncode == 1
-    assert f"\ndemo/builder.py:{Q_NORM}:20: MG102 error: host tensor layer_1_q_norm" in done.stdout
+    assert (
+        f"\ndemo/builder.py:{Q_NORM}:20: MG102 unwired-loaded-tensor error: host tensor layer_1_q_n"
+        in done.stdout
+    )
 
 
 def test_emit_only_ends_there(folder: Path, gate: Gate) -> None:
@@ -90,7 +96,7 @@ def test_the_provenance_that_is_kept_serves_check(folder: Path, gate: Gate) -> N
 
     done = gate("check", "out")
     assert done.returncode == 1
-    assert f"\ndemo/builder.py:{ATTENTION}:9: MG701 error" in done.stdout
+    assert f"\ndemo/builder.py:{ATTENTION}:9: MG701 layer-outlier error" in done.stdout
     other = gate("check", "out", "--locate", "artifact")
     assert "\nout/task_graph_0.json:" in other.stdout
     assert f"demo/builder.py:{ATTENTION}:9: made here, by paged_attention_layer" in other.stdout
@@ -140,10 +146,14 @@ def test_reports_go_where_they_are_asked_to(folder: Path, gate: Gate) -> None:
         (BUILD + "mpk.compile(); raise KeyError('x')", 1, "all graphs passed; then script.py"),
         (BUILD + "mpk.compile(); sys.exit(7)", 7, "then script.py ended with status 7"),
         (BUILD + "mpk.compile(); import os; os._exit(0)", 0, "PASSED"),
-        (BROKEN + "mpk.compile()", 1, "MG701 error"),
-        (BROKEN + "try: mpk.compile()\nexcept: pass\nimport os; os._exit(0)", 1, "MG701 error"),
-        (BROKEN + "try: mpk.compile()\nexcept BaseException: pass", 1, "MG701 error"),
-        (BUILD + "mpk.compile()\n" + BROKEN + "mpk.compile()", 1, "MG701 error"),
+        (BROKEN + "mpk.compile()", 1, "MG701 layer-outlier error"),
+        (
+            BROKEN + "try: mpk.compile()\nexcept: pass\nimport os; os._exit(0)",
+            1,
+            "MG701 layer-outlier error",
+        ),
+        (BROKEN + "try: mpk.compile()\nexcept BaseException: pass", 1, "MG701 layer-outlier error"),
+        (BUILD + "mpk.compile()\n" + BROKEN + "mpk.compile()", 1, "MG701 layer-outlier error"),
         (BUILD + "mpk.compile(); mpk.compile()", 0, "PASSED"),
     ],
 )
@@ -222,7 +232,7 @@ def test_under_pytest(folder: Path, gate: Gate) -> None:
     done = gate(*command)
     assert done.returncode == 1, done.stdout
     assert "1 failed, 1 passed" in done.stdout
-    assert f"demo/builder.py:{ATTENTION}:9: MG701 error" in done.stdout
+    assert f"demo/builder.py:{ATTENTION}:9: MG701 layer-outlier error" in done.stdout
     made = json.loads((folder / "out" / "provenance_0.json").read_text())
     assert made["files"] == ["demo/builder.py", "test_builder.py"]
 

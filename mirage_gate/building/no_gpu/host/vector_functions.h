@@ -1,0 +1,2 @@
+#pragma once
+#include "mirage_gate_host.h"
