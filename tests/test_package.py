@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sys
 import sysconfig
 import tarfile
@@ -13,7 +15,7 @@ import pytest
 
 import mirage_gate
 from mirage_gate import schema_files
-from tests.scratch import ROOT, SourceTree, run, succeed
+from tests.scratch import ROOT, SourceTree, clean_environment, run, succeed
 
 
 def test_schemas_of_the_checkout() -> None:
@@ -94,3 +96,15 @@ class TestBuilt:
                 text = succeed(*command, "schema", name, cwd=tmp_path)
                 assert json.loads(text) == json.loads(schema_files.text(name))
             assert run(*command, "check", cwd=tmp_path).returncode == 2
+
+
+@pytest.mark.slow
+def test_demo_without_a_network_says_what_it_needs(tmp_path: Path) -> None:
+    for name in ("scripts", "mirage_gate", "schemas", "examples"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    env = clean_environment(PIP_NO_INDEX="1", PIP_CONFIG_FILE=os.devnull)
+    done = run("sh", "scripts/demo", cwd=tmp_path, env=env)
+    assert done.returncode == 1
+    assert "The first run needs PyPI" in done.stdout

@@ -21,6 +21,7 @@ from typing import BinaryIO, TypeVar
 
 import msgspec
 
+from mirage_gate import steps
 from mirage_gate.artifacts import files
 from mirage_gate.findings import Location
 
@@ -93,10 +94,12 @@ class GraphText:
         :class:`UncutError`, or what msgspec raises, where that cannot be done.
         """
         self._pieces, self._count = [], 0
+        size = self._state[0] if self._state else 0
         for start, text in self._cut():
             tasks = decode(text)
             self._pieces.append(_Piece(self._count, start, start + len(text) - 2))
             self._count += len(tasks)
+            steps.say("reading", start, size)
             yield tasks
         # Without escapes this is the only key of that name, and what was cut was its value.
         if b"\\" in self.rest or self.rest.count(b'"all_tasks"') != 1 or not self.rest.isascii():

@@ -5,9 +5,10 @@ A rule that breaks is a mistake of ours, and must not pass what it was to judge.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from mirage_gate import steps
 from mirage_gate.findings import Finding
 from mirage_gate.rules.base import Rule, Scope, all_rules
 
@@ -62,9 +63,10 @@ def _speaking(scope: Scope, selection: Selection) -> list[Rule]:
     return [rule for rule in all_rules() if rule.scope == scope and selection.wants(rule.id)]
 
 
-def _ask(subject: object, rules: Iterable[Rule], selection: Selection) -> Answer:
+def _ask(subject: object, rules: Sequence[Rule], selection: Selection) -> Answer:
     found: list[Finding] = []
-    for rule in rules:
+    for number, rule in enumerate(rules):
+        steps.say(f"judging {rule.id}", number, len(rules))
         try:
             if rule.check is not None:
                 found.extend(selection.weigh(finding) for finding in rule.check(subject))

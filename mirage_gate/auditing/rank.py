@@ -11,6 +11,7 @@ from itertools import chain
 
 import msgspec
 
+from mirage_gate import steps
 from mirage_gate.agreed import summarizing
 from mirage_gate.agreed.summary import Summary
 from mirage_gate.artifacts import loader
@@ -58,6 +59,7 @@ def audit_pair(pair: Pair, job: Job) -> Outcome:
 @loader.without_collector
 def audit_halves(rank: int, cuda: Half, graph: Half, job: Job) -> Outcome:
     """Audit two files or texts; whatever they hold, and whatever breaks, that is said."""
+    steps.begin(rank)
     try:
         with opened(rank, cuda, graph, job.options) as (facts, text):
             answer = ask_of_rank(facts, job.selection, job.beside)
@@ -86,8 +88,10 @@ def _failed(
 def _outcome(facts: RankFacts, text: GraphText, answer: Answer, job: Job) -> Outcome:
     """Count what there is, sum it up, and place what was said. Raises what placing raises."""
     found, failure = answer
+    steps.say("counting")
     report = counting.of_facts(facts, failure, job.by_layer)
     summary = summarizing.summarize(facts) if job.summarize else summarizing.outline(facts)
+    steps.say("placing")
     said = chain.from_iterable(finding.places for finding in found)
     place = text.placer(chain(said, summarizing.places(summary)))
     summary = msgspec.structs.replace(

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from mirage_gate import steps
 from mirage_gate.agreed import waivers
 from mirage_gate.agreed.joining import Ranks, runs
 from mirage_gate.agreed.memory import Memory, Run
@@ -54,7 +55,7 @@ def check(
     pairs: Iterable[Pair],
     options: Options | None = None,
     selection: Selection | None = None,
-    progress: Callable[[str], None] = lambda _: None,
+    watch: steps.Watch | None = None,
     *,
     memory: Memory | None = None,
     jobs: int = 1,
@@ -64,7 +65,7 @@ def check(
 ) -> Report:
     """Audit pairs of files on disk.
 
-    ``progress`` is called with a short text before each rank. ``memory`` is what earlier
+    ``watch`` hears of each :class:`steps.Step`. ``memory`` is what earlier
     runs and people left: a lock, waivers, a baseline. With ``jobs`` above 1, ranks are audited
     in that many processes, and one big rank in two. ``summarize`` fills ``Report.summaries``
     for a single rank too; ``by_layer`` fills ``Coverage.layers``. ``chosen`` says that the user
@@ -76,20 +77,18 @@ def check(
     selection = selection or Selection()
     whole = summarize or len(pairs) > 1 or memory.lock is not None
     job = Job(options or Options(), selection, whole, by_layer, jobs > 1 and len(pairs) == 1)
-    if jobs > 1 and len(pairs) > 1:
-        outcomes = _in_processes(pairs, job, jobs, progress)
-    else:
-        outcomes = []
-        for pair in pairs:
-            progress(f"auditing rank {pair.rank}")
-            outcomes.append(audit_pair(pair, job))
-    report = conclude(
-        [outcome.report for outcome in outcomes],
-        [outcome.summary for outcome in outcomes],
-        selection,
-        memory,
-        chosen=chosen,
-    )
+    with steps.watching(watch):
+        if jobs > 1 and len(pairs) > 1:
+            outcomes = _in_processes(pairs, job, jobs)
+        else:
+            outcomes = [audit_pair(pair, job) for pair in pairs]
+        report = conclude(
+            [outcome.report for outcome in outcomes],
+            [outcome.summary for outcome in outcomes],
+            selection,
+            memory,
+            chosen=chosen,
+        )
     return msgspec.structs.replace(
         report, meant=_meant(job.options), seconds=time.perf_counter() - started
     )
@@ -107,18 +106,12 @@ def _meant(options: Options) -> Meant:
     )
 
 
-def _in_processes(
-    pairs: Sequence[Pair], job: Job, jobs: int, progress: Callable[[str], None]
-) -> list[Outcome]:
+def _in_processes(pairs: Sequence[Pair], job: Job, jobs: int) -> list[Outcome]:
     """Audit pairs in up to ``jobs`` processes at a time; the results are in the pairs' order."""
     from mirage_gate.auditing import workers
 
-    def tell(running: list[int]) -> None:
-        names = ", ".join(str(pairs[index].rank) for index in running)
-        progress(f"auditing rank{'s' * (len(running) > 1)} {names}")
-
     outcomes = []
-    results = workers.each(audit_pair, [(pair, job) for pair in pairs], jobs, tell)
+    results = workers.each(audit_pair, [(pair, job) for pair in pairs], jobs)
     for pair, result in zip(pairs, results, strict=True):
         if not isinstance(result, Outcome):
             reason = result.reason if isinstance(result, workers.Broke) else "it gave no result"

@@ -16,6 +16,8 @@ from typing import Any
 
 import msgspec
 
+from mirage_gate import steps
+
 
 class Broke(msgspec.Struct):
     """Why nothing came of a process."""
@@ -29,12 +31,19 @@ class Process(msgspec.Struct, eq=False):
     process: BaseProcess
     result: Connection
 
+    def receive(self) -> Any:
+        """Give what the process sends next: a :class:`Step`, or its result; None for nothing."""
+        try:
+            return self.result.recv()
+        except Exception:  # the pipe ended, or what came cannot be read: all we know is nothing
+            return None
+
     def wait(self) -> Any:
         """Give what the process sends, or a :class:`Broke`."""
-        try:
-            sent = self.result.recv()
-        except Exception:  # the pipe ended, or what came cannot be read: all we know is nothing
-            sent = None
+        return self.end(self.receive())
+
+    def end(self, sent: Any) -> Any:
+        """Give what the process sent last, or a :class:`Broke`, once it has ended."""
         self.result.close()
         self.process.join()
         if sent is not None:
@@ -51,20 +60,24 @@ class Process(msgspec.Struct, eq=False):
         self.result.close()
 
 
-def _work(result: Connection, do: Callable[..., object], *arguments: object) -> None:
+def _work(result: Connection, watched: bool, do: Callable[..., object], *arguments: object) -> None:
     try:
-        sent = do(*arguments)
+        with steps.watching(result.send if watched else None):
+            sent = do(*arguments)
     except BaseException as error:  # whatever it is, the parent must hear of it
         sent = Broke(f"the audit broke: {type(error).__name__}: {error}")
     result.send(sent)
     result.close()
 
 
-def start(do: Callable[..., object], *arguments: object) -> Process:
-    """Begin something; its result is sent back, and must be small."""
+def start(do: Callable[..., object], *arguments: object, watched: bool = False) -> Process:
+    """Begin something; its result is sent back, and must be small.
+
+    ``watched``: so are its steps, which must then be received, or it waits.
+    """
     context: Any = multiprocessing.get_context("fork" if can_fork() else "spawn")
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_work, args=(sender, do, *arguments), daemon=True)
+    process = context.Process(target=_work, args=(sender, watched, do, *arguments), daemon=True)
     process.start()
     sender.close()
     return Process(process, receiver)
@@ -79,11 +92,10 @@ def each(
     do: Callable[..., object],
     arguments: Sequence[tuple[object, ...]],
     at_once: int,
-    tell: Callable[[list[int]], None],
 ) -> list[object]:
     """Do something with each of some arguments, in up to ``at_once`` processes at a time.
 
-    ``tell`` hears which are going on. Gives what each sends, in order, or a :class:`Broke`.
+    Gives what each sends, in order, or a :class:`Broke`; their steps are passed on.
     """
     results: dict[int, object] = {}
     waiting = list(range(len(arguments)))[::-1]
@@ -92,11 +104,14 @@ def each(
         while waiting or running:
             while waiting and len(running) < at_once:
                 index = waiting.pop()
-                running[index] = start(do, *arguments[index])
-            tell(list(running))
+                running[index] = start(do, *arguments[index], watched=steps.watched())
             ready = wait([process.result for process in running.values()])
             for index in [index for index, process in running.items() if process.result in ready]:
-                results[index] = running.pop(index).wait()
+                sent = running[index].receive()
+                if isinstance(sent, steps.Step):
+                    steps.pass_on(sent)
+                else:
+                    results[index] = running.pop(index).end(sent)
     finally:
         for process in running.values():
             process.stop()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from mirage_gate.facts.task_types import TaskType
     from mirage_gate.findings import Severity
 
-Progress = Callable[[str], None]
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
@@ -143,6 +142,34 @@ def config_option(command: _Command) -> _Command:
     return named(none(command))
 
 
+_NO_PROGRESS = "mirage-gate.no-progress"
+
+
+def _without_progress(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    ctx.meta[_NO_PROGRESS] = value
+
+
+def progress_option(command: _Command) -> _Command:
+    """Add ``--no-progress``."""
+    option = click.option(
+        "--no-progress",
+        is_flag=True,
+        expose_value=False,
+        callback=_without_progress,
+        help="Show no bar while a long audit goes on at a terminal.",
+    )
+    return option(command)
+
+
+def wants_progress() -> bool:
+    """Whether a bar may be shown: to somebody at a terminal that can draw one."""
+    context = click.get_current_context(silent=True)
+    if context is not None and context.meta.get(_NO_PROGRESS):
+        return False
+    stream = sys.stderr
+    return stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
 def header_option(command: _Command) -> _Command:
     """Add ``--runtime-header``."""
     option = click.option(
@@ -227,21 +254,3 @@ def write(file: str, text: str) -> None:
         raise click.FileError(file, error.strerror or str(error)) from error
     except ValueError as error:
         raise click.FileError(file, "its path holds a zero byte") from error
-
-
-@contextlib.contextmanager
-def progress() -> Iterator[Progress]:
-    """Give a function that shows what is going on: on a terminal, on standard error."""
-    import sys
-
-    if not sys.stderr.isatty():
-        yield lambda _text: None
-        return
-
-    def show(text: str) -> None:
-        click.echo(f"\r\x1b[K{text} …", nl=False, err=True)
-
-    try:
-        yield show
-    finally:
-        click.echo("\r\x1b[K", nl=False, err=True)

@@ -129,6 +129,7 @@ def appearance(command: _Command) -> _Command:
             help="Print what is set, and where, as a configuration; audit nothing.",
         ),
         click.option("--statistics", is_flag=True, help="Count the findings, by rule and by role."),
+        _common.progress_option,
         click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto"),
         click.option("-q", "--quiet", is_flag=True, help="Findings that fail, and the verdict."),
         click.option("-v", "--verbose", is_flag=True, help="Every tensor and every place."),

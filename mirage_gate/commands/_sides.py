@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mirage_gate.commands import _common
+from mirage_gate.commands._progress import progress
 
 if TYPE_CHECKING:
     from mirage_gate.agreed.lock import Lock
@@ -78,12 +79,12 @@ def _audited(
     )
     # Nothing is judged here; what could not be read is reported all the same.
     nothing = Selection(select=(INPUT,))
-    with _common.progress() as progress:
+    with progress(found) as watch:
         report = all_ranks.check(
             found,
             options,
             nothing,
-            progress,
+            watch,
             jobs=settings.jobs or all_ranks.default_jobs(found),
             summarize=True,
         )

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from mirage_gate.commands import _asked, _common, _run
+from mirage_gate.commands._progress import progress
 
 
 @click.command(cls=_run.Reporting, short_help="Audit artifacts and report.")
@@ -34,12 +35,12 @@ def command(paths: tuple[str, ...], **values: Any) -> int:
         raise _common.Refused(str(error)) from error
     read = [path for pair in found for path in (pair.cuda, pair.graph)]
     _run.prepare(asked.written, [*read, *asked.read])
-    with _common.progress() as progress:
+    with progress(found) as watch:
         report = all_ranks.check(
             found,
             asked.options,
             asked.selection,
-            progress,
+            watch,
             memory=asked.memory,
             jobs=asked.jobs or all_ranks.default_jobs(found),
             summarize=any(name == "summary" for name, _ in asked.written),

@@ -41,6 +41,7 @@ _SECTIONS = (
 @_common.ranks_option
 @_common.header_option
 @_common.config_option
+@_common.progress_option
 def command(
     old: str,
     new: str,

@@ -20,6 +20,7 @@ from mirage_gate.commands import _common, _run
 @_common.ranks_option
 @_common.header_option
 @_common.config_option
+@_common.progress_option
 def command(
     path: str,
     file: str,
