@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from mirage_gate.artifacts.weights import Checkpoint
     from mirage_gate.facts.events import EventGraph
     from mirage_gate.facts.layers import Layers
+    from mirage_gate.facts.model.dataflow import Dataflow
     from mirage_gate.facts.model.features import Features
+    from mirage_gate.facts.model.shapes import Shapes
     from mirage_gate.facts.order import Order
     from mirage_gate.facts.plan import Plan, Program
     from mirage_gate.facts.regions import Regions
@@ -117,6 +119,20 @@ class RankFacts:
         from mirage_gate.facts.signatures import Signatures
 
         return Signatures(self)
+
+    @cached_property
+    def shapes(self) -> Shapes:
+        """The shape of each tensor, from the tiles that tasks read of it."""
+        from mirage_gate.facts.model.shapes import Shapes
+
+        return Shapes(self)
+
+    @cached_property
+    def dataflow(self) -> Dataflow:
+        """The program, compared with the architecture of the model that is meant."""
+        from mirage_gate.facts.model.dataflow import Dataflow
+
+        return Dataflow(self)
 
     @cached_property
     def siblings(self) -> Siblings:

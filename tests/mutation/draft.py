@@ -8,6 +8,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from mirage_gate.artifacts.model import ModelConfig
+
 from .subject import Subject
 
 __all__ = ["Draft", "Mutant"]
@@ -20,6 +22,7 @@ class Mutant:
     """The two texts, and (half, line) pairs, any of which a finding should name; none: unknown.
 
     `files` replaces the pair altogether where a mutant is about files or ranks: name to content.
+    `model`: what the gate is told of the model.
     `header`: the code of the one task type that only the emitter knows is told to the gate.
     """
 
@@ -29,6 +32,7 @@ class Mutant:
     what: str = ""
     files: dict[str, str | bytes] | None = None
     header: bool = True
+    model: ModelConfig | None = None
 
 
 @dataclass

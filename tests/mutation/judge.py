@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import msgspec
+
 from mirage_gate.artifacts import pairs
 from mirage_gate.auditing.ranks import audit, check
 from mirage_gate.config import Config, task_types
@@ -47,12 +49,17 @@ def options(header: bool) -> Options:
 def report_on(mutant: Mutant, rank: int) -> Report:
     """Audit a mutant: in memory, or as files where it consists of files."""
     if mutant.files is None:
-        return audit(mutant.cuda, mutant.graph, rank=rank, options=options(mutant.header))
+        told = options(mutant.header) if mutant.model is None else _told(mutant)
+        return audit(mutant.cuda, mutant.graph, rank=rank, options=told)
     with tempfile.TemporaryDirectory() as folder:
         for name, content in mutant.files.items():
             data = content.encode() if isinstance(content, str) else content
             Path(folder, name).write_bytes(data)
         return check(pairs.find([folder]), options(mutant.header))
+
+
+def _told(mutant: Mutant) -> Options:
+    return msgspec.structs.replace(options(mutant.header), model=mutant.model)
 
 
 def _key(finding: Finding) -> Key:

@@ -33,14 +33,14 @@ class Features:
     def operators(self) -> dict[int, list[Operator]]:
         """The operators of each layer, numbered from 0 also where the names count from 1."""
         found = self._facts.layers.by_layer
+        return {layer - self.base: operators for layer, operators in found.items()}
+
+    @cached_property
+    def base(self) -> int:
+        """The number of the first layer in the tensors' names: 1 where all count from 1."""
+        found = self._facts.layers.by_layer
         model = self._facts.options.model
-        if (
-            model is not None
-            and len(found) == model.layers
-            and set(found) == set(range(1, model.layers + 1))
-        ):
-            return {layer - 1: operators for layer, operators in found.items()}
-        return found
+        return int(model is not None and set(found) == set(range(1, model.layers + 1)))
 
     @property
     def layers(self) -> frozenset[int]:

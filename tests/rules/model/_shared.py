@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from mirage_gate import Finding, Options, Selection, audit
 from mirage_gate.artifacts import model
+from tests.emitter import Pair
 
 
 def config(folder: Path, document: Any) -> model.ModelConfig:
@@ -14,3 +16,16 @@ def config(folder: Path, document: Any) -> model.ModelConfig:
     file = folder / "config.json"
     file.write_text(json.dumps(document, indent=2))
     return model.read(str(file))
+
+
+def said(pair: Pair, rule: str, **options: Any) -> tuple[Finding, ...]:
+    """What a rule says of a pair, held to a model."""
+    report = audit(
+        pair.cuda_text(),
+        pair.json_text(),
+        rank=pair.rank,
+        selection=Selection(select=(rule,)),
+        options=Options(**options),
+    )
+    assert report.ranks[0].audited, report.ranks[0].failure
+    return report.findings
