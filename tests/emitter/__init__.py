@@ -26,6 +26,7 @@ from .deepseek import DEEPSEEK_V3, deepseek_v3
 from .model import Model
 from .pair import FileNames, Pair
 from .qwen import QWEN3, qwen3, qwen3_ampere, qwen3_moe
+from .steps import reordered, shared, with_step
 
 __all__ = [
     "CURRENT",
@@ -44,5 +45,8 @@ __all__ = [
     "qwen3",
     "qwen3_ampere",
     "qwen3_moe",
+    "reordered",
     "runtime_header",
+    "shared",
+    "with_step",
 ]

@@ -57,6 +57,7 @@ _ALL = (
     TaskKind("SILU_MUL", 118, "i0 o0 r.qo_indptr_buffer"),
     TaskKind("RMS_NORM", 119, "i0 i1 o0"),
     TaskKind("LINEAR", 120, "i0 i1 o0 r.qo_indptr_buffer"),
+    TaskKind("IDENTITY", 121, "i0 o0"),
     TaskKind("PAGED_ATTENTION_HOPPER", 153, f"i1 i2 {_PAGED} i3 i4 i5 i6 i0 o0"),
     TaskKind("RMS_NORM_HOPPER", 154, "i0 i1 o0"),
     TaskKind("LINEAR_SWAPAB_HOPPER", 155, "ti1 ti0 to0"),

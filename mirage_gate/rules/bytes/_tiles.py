@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from mirage_gate.facts import RankFacts
     from mirage_gate.facts.wiring import Access, Group
 
+_COPIES = frozenset({"TASK_IDENTITY", "TASK_COPY"})
+
 KernelSlot = tuple[int, int, int, int, str]
 """A kernel's type and variant, a slot's place, an operator's tasks, and the tensor's role."""
 
@@ -30,6 +32,11 @@ def carriers(
     """Give the accesses of one slot that carry some of the tiles."""
     accesses = (facts.wiring.access(group, place) for group in groups)
     return [access for access in accesses if access.tensor in tiles]
+
+
+def is_copy(facts: RankFacts, group: Group) -> bool:
+    """Whether a task type does no more than copy what it reads."""
+    return facts.task_type(group.task_type).name in _COPIES
 
 
 def is_tiled(facts: RankFacts, name: str, access: Access) -> bool:

@@ -15,6 +15,7 @@ from mirage_gate.rules.bytes._tiles import (
     KernelSlot,
     alike_but_for_writes,
     carriers,
+    is_copy,
     is_tiled,
     odd_tiles,
     uses_of_tiles,
@@ -39,7 +40,8 @@ RULE = Rule(
     fix="Correct the operator's grid or the tile's offset.",
     limits="""
         Operators of which more than half of the tiles are odd are not judged, and those whose
-        tasks all share one tile only against other runs of their kernel.
+        tasks all share one tile only against other runs of their kernel. A copy may fill
+        several tiles from one, as a KV head is repeated for its query heads.
     """,
 )
 
@@ -64,7 +66,8 @@ def tile_gap(facts: RankFacts) -> Iterator[Finding]:
             if len(used) > 1:
                 odd = odd_tiles(used, facts.regions.of(name))
             else:
-                odd = set(used) if alike and first.is_input else set()
+                repeats = is_copy(facts, groups[0])
+                odd = set(used) if alike and first.is_input and not repeats else set()
             if odd:
                 yield _tile_finding(facts, name, carriers(facts, groups, place, odd), len(used))
             elif first.reads and tasks_of_it > 1:
@@ -106,7 +109,8 @@ def _fewer_tiles(
 
 
 def _tile_finding(facts: RankFacts, name: str, culprits: list[Access], tiles: int) -> Finding:
-    same = alike_but_for_writes(facts, groups_of(culprits))
+    groups = groups_of(culprits)
+    same = alike_but_for_writes(facts, groups) and not is_copy(facts, groups[0])
     return RULE.finding(
         facts.rank,
         _tile_message(facts, name, culprits, tiles, same),

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mirage_gate.artifacts.cuda import BUFFERS
+from mirage_gate.facts.words import forms
 from mirage_gate.findings import Finding, Severity
 from mirage_gate.rules._words import size, slot_field, tasks
 from mirage_gate.rules.base import Rule
 
 if TYPE_CHECKING:
     from mirage_gate.facts import RankFacts
+    from mirage_gate.facts.wiring import Group
 
 RULE = Rule(
     "MG104",
@@ -25,7 +27,10 @@ RULE = Rule(
     """,
     example="`mlp_mid` is written by the gate/up projection and SiLU reads `mlp_mid_old`.",
     fix="Wire the consumer to this tensor, or drop the operator that writes it.",
-    limits="A fork's own final step is told apart with `final = true` in `task-types`.",
+    limits="""
+        A fork's own final step is told apart with `final = true` in `task-types`. A note where
+        the kernel writes it beside its proper result, and that one is read.
+    """,
 )
 
 
@@ -40,6 +45,7 @@ def never_read(facts: RankFacts) -> Iterator[Finding]:
         if any(facts.task_type(group.task_type).final for group in producers):
             continue
         writer = next(access for access in facts.wiring.of(name) if access.writes)
+        optional = _is_optional(facts, name, producers)
         yield RULE.finding(
             facts.rank,
             (
@@ -48,6 +54,31 @@ def never_read(facts: RankFacts) -> Iterator[Finding]:
             ),
             declaration.location,
             hint=f"wire its reader to {name}, or drop the operator that writes it",
+            severity=Severity.NOTE if optional else Severity.WARNING,
             related=(slot_field(facts, writer, "base_ptr", "written here"),),
             tensor=name,
         )
+
+
+def _is_optional(facts: RankFacts, name: str, producers: list[Group]) -> bool:
+    """Whether every kernel that writes it writes a result beside it, and that one is read.
+
+    Such as the reciprocal deviation of a norm, of which the table of task types knows nothing.
+    A result that the table lists is what the kernel is run for.
+    """
+    wiring = facts.wiring
+    for group in producers:
+        proper = _results(facts.task_type(group.task_type).name)
+        names = wiring.names(group)[1]
+        at = [index for index, other in enumerate(names) if other == name]
+        if not at or not proper or at[0] < proper:
+            return False
+        if not any(other != name and wiring.consumers(other) for other in names[:proper]):
+            return False
+    return True
+
+
+def _results(name: str) -> int:
+    """How many outputs are what a type is run for; 0 where that is not known."""
+    picks = [pick for form in forms(name) or () for result in form.results for pick in result]
+    return max((index + 1 for side, index in picks if side == "o"), default=0)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mirage_gate.findings import Severity
-from tests.emitter import Pair, qwen3, qwen3_moe
+from tests.emitter import Pair, qwen3, qwen3_moe, shared, with_step
+from tests.emitter.graph import Program, Tensor
 from tests.rules import fires, silent
 from tests.rules.bytes._shared import first_slot, tiles_of
 
@@ -56,3 +59,32 @@ def test_an_operator_whose_tasks_all_read_the_same() -> Pair:
 @silent("MG207")
 def test_split_k_style_tiles_over_two_axes() -> Pair:
     return qwen3_moe(3).emit()
+
+
+def repeated(p: Program, layer: int, stream: Tensor) -> None:
+    """One KV head, repeated for four query heads."""
+    one = shared(p, "kv_one", stream.shape[0], 32)
+    four = shared(p, "kv_four", stream.shape[0], 128)
+    p.run("IDENTITY", (1,), [replace(stream, shape=one.shape).whole], [one.whole])
+    p.run("IDENTITY", (4,), [one.whole], [four.cut(x=1)])
+    p.run("ELEMENTWISE_ADD_SM100", (4,), [stream.cut(x=0), four.cut(x=0)], [stream.cut(x=0)])
+
+
+@silent("MG207")
+def test_a_copy_repeats_what_it_reads() -> Pair:
+    return with_step(qwen3(3), repeated, range(3)).emit()
+
+
+@fires(
+    "MG207",
+    Severity.ERROR,
+    graph=first_slot(119, "inputs", 0, "kv_one", "offset", last=True),
+    says=("kv_one are read more than once by 4 tasks",),
+)
+def test_what_is_no_copy_repeats_what_it_reads() -> Pair:
+    pair = with_step(qwen3(3), repeated, range(3)).emit()
+    for task in pair.tasks(121):
+        task["task_type"] = 119
+    for branch in pair.branches:
+        branch.task = branch.task.replace("IDENTITY", "RMS_NORM")
+    return pair

@@ -6,7 +6,7 @@ from mirage_gate.findings import Severity
 from tests.emitter import Pair, qwen3
 from tests.rules import fires, silent
 
-SILU = 118
+NORM, SILU = 154, 118
 
 
 def _reads_elsewhere(tensor: str, task_type: int, index: int) -> Pair:
@@ -28,4 +28,28 @@ def test_the_final_step_writes_scratch_for_the_host() -> Pair:
     pair = qwen3(2).emit()
     pair.declaration("output_token").storage = "scratch"
     pair.declaration("output_token").nbytes = 64
+    return pair
+
+
+def with_deviations() -> Pair:
+    """Every norm writes the reciprocal deviations of its rows as well."""
+    pair = qwen3(2).with_unused_scratch("rstd").emit()
+    for task in pair.tasks(NORM):
+        task["outputs"].append({**task["outputs"][0], "base_ptr": "rstd"})
+    for branch in pair.branches:
+        if branch.task == "TASK_RMS_NORM_HOPPER":
+            branch.body = branch.body.replace("o0", "o0 o1")
+    return pair
+
+
+@fires("MG104", Severity.NOTE, cuda='all_tensors["rstd"]', says=("read by none",), notes=True)
+def test_a_result_beside_the_proper_one_is_read_by_none() -> Pair:
+    return with_deviations()
+
+
+@fires("MG104", Severity.WARNING, cuda='all_tensors["argmax_part_index"]')
+def test_a_second_result_that_the_kernel_is_run_for() -> Pair:
+    pair = qwen3(2).emit()
+    for task in pair.tasks(111):
+        task["inputs"][1] = dict(task["inputs"][0])
     return pair

@@ -1,0 +1,77 @@
+"""Models with steps of their own behind some layers, or with layers in another order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from .graph import AnySlot, Op, Program, Tensor
+from .model import Model
+
+__all__ = ["reordered", "shared", "with_step"]
+
+Step = Callable[[Program, int, Tensor], None]
+
+
+def with_step(model: Model, step: Step, layers: Sequence[int], behind: str = "down_proj") -> Model:
+    """Run `step(program, layer, result)` behind one operator of some layers.
+
+    `behind` is the part that the operator reads, `result` what it fills.
+    """
+    build = model.build
+    weights = {model.weight(layer, behind): layer for layer in layers}
+
+    def stepped(p: Program, m: Model) -> None:
+        run = p.run
+
+        def watched(
+            name: str, grid: Any, inputs: Sequence[AnySlot], outputs: Any = (), **rest: Any
+        ) -> None:
+            run(name, grid, inputs, outputs, **rest)
+            names = [tensor.name for slot in inputs for tensor in slot.tensors]
+            layer = next((weights[name] for name in names if name in weights), None)
+            if layer is not None:
+                p.run = run  # type: ignore[method-assign]
+                step(p, layer, outputs[0].tensor)
+                p.run = watched  # type: ignore[method-assign]
+
+        p.run = watched  # type: ignore[method-assign]
+        build(p, m)
+        p.run = run  # type: ignore[method-assign]
+
+    return replace(model, build=stepped)
+
+
+def shared(p: Program, name: str, *shape: int) -> Tensor:
+    """A buffer that all layers use, declared where the first one does."""
+    return p.tensors.get(name) or p.scratch(name, *shape)
+
+
+def reordered(model: Model, order: Sequence[int]) -> Model:
+    """Run the layers, each whole, in another order; one may come twice or not at all.
+
+    What a layer's first operators read of the layer before stays in the same buffer: all layers
+    of the families fill one.
+    """
+    build = model.build
+
+    def mixed(p: Program, m: Model) -> None:
+        build(p, m)
+        begins = [_opening(op, m) for op in p.ops]
+        at = [i for i, layer in enumerate(begins) if layer >= 0]
+        end = next(i for i, op in enumerate(p.ops) if _reads(op, "model_norm_weight"))
+        blocks = [p.ops[a:b] for a, b in zip(at, [*at[1:], end], strict=True)]
+        p.ops[at[0] : end] = [op for layer in order for op in blocks[layer]]
+
+    return replace(model, build=mixed)
+
+
+def _reads(op: Op, name: str) -> bool:
+    return any(tensor.name == name for slot in op.inputs for tensor in slot.tensors)
+
+
+def _opening(op: Op, m: Model) -> int:
+    """The layer that an operator is the first of; -1 for none."""
+    layers = range(m.layers)
+    return next((n for n in layers if _reads(op, m.weight(n, "input_layernorm"))), -1)
