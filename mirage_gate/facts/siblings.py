@@ -6,7 +6,7 @@ class that it is so near. What a slot carries is said by its *role*, so that lay
 compared: a weight by its name without the layer's number, a buffer by the operator that
 last wrote it, whatever the buffer is called. What the operator right before a layer wrote is
 the layer's input, be it the embedding or another kind of layer: so a first layer, or the
-first behind three dense ones, is like its siblings.
+first behind three dense ones, is like its siblings. Steps to the side are passed over.
 """
 
 from __future__ import annotations
@@ -203,15 +203,9 @@ class Siblings:
         facts = self._facts
         wiring = facts.wiring
         operators = facts.layers.operators
-        first_of: dict[int | None, int] = {}
-        for operator in operators:
-            first_of.setdefault(operator.place, operator.number)
         writer_of: dict[Name, tuple[Operator, int]] = {}
-        last_writer = -1
-        writes_before: list[int] = []  # the last operator before each that writes anything
         contents: list[list[Content]] = []
         for operator in operators:
-            writes_before.append(last_writer)
             row: list[set[Role]] = []
             written: list[tuple[Name, int]] = []
             for (is_input, index), names in operator.slots.items():
@@ -230,14 +224,11 @@ class Siblings:
                     elif name.loaded:
                         row[index].add(Role("weight", name.role))
                     elif reads:
-                        row[index].add(
-                            self._activation(operator, name, writer_of, first_of, writes_before)
-                        )
+                        row[index].add(self._activation(operator, name, writer_of))
                     else:
                         row[index].add(OUTPUT)
             for name, index in written:
                 writer_of[name] = (operator, index)
-                last_writer = operator.number
             contents.append([frozenset(roles) for roles in row])
         return contents
 
@@ -246,14 +237,12 @@ class Siblings:
         reader: Operator,
         name: Name,
         writer_of: dict[Name, tuple[Operator, int]],
-        first_of: dict[int | None, int],
-        writes_before: list[int],
     ) -> Role:
         if name not in writer_of:
             return Role("unwritten", name.role)
         writer, slot = writer_of[name]
         place = reader.place
-        if place is not None and writes_before[first_of[place]] == writer.number:
+        if place is not None and self._entries[place] == writer.number:
             return LAYER_INPUT
         key = writer.weight or self._filled(writer)
         if writer.place is None or place is None:
@@ -261,6 +250,44 @@ class Siblings:
         else:
             back = place - writer.place
         return Role("activation", key, writer.task_type, slot, back)
+
+    @cached_property
+    def _entries(self) -> dict[int, int]:
+        """The operator right before each layer, whose result is the layer's input.
+
+        A step to the side is none: an operator outside of the layers, or one more than the
+        layer's siblings have, of which the layer's first operator reads nothing (an early
+        exit, a copy for a draft model, a dump). -1 where nothing was written before.
+        """
+        aside = {operator.number for gap in self.gaps for operator in gap.extra}
+        operators = self._facts.layers.operators
+        entries: dict[int, int] = {}
+        for layer, row in self.layers.items():
+            entry = -1
+            for operator in reversed(operators[: row[0].number]):
+                written = self._touched(operator)[1]
+                if not written:
+                    continue
+                steps_aside = operator.place is None or operator.number in aside
+                if steps_aside and not written & self._touched(row[0])[0]:
+                    continue
+                entry = operator.number
+                break
+            entries[layer] = entry
+        return entries
+
+    def _touched(self, operator: Operator) -> tuple[set[Name], set[Name]]:
+        """The names that an operator reads, and those that it writes."""
+        read: set[Name] = set()
+        written: set[Name] = set()
+        for (is_input, index), names in operator.slots.items():
+            for name, group in names.items():
+                _, reads, writes = self._facts.wiring.use(group, is_input, index)
+                if reads:
+                    read.add(name)
+                if writes:
+                    written.add(name)
+        return read, written
 
     @staticmethod
     def _filled(operator: Operator) -> str:

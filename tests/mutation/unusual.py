@@ -11,7 +11,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from tests.emitter import LITERAL, OLD, Model, Pair, deepseek_v3, qwen3, qwen3_ampere, qwen3_moe
+from tests.emitter import (
+    LITERAL,
+    OLD,
+    Model,
+    Pair,
+    deepseek_v3,
+    qwen3,
+    qwen3_ampere,
+    qwen3_moe,
+    shared,
+    with_step,
+)
 from tests.emitter.graph import Program, Slot, Tensor
 from tests.emitter.operators import argmax, linear, rms_norm
 from tests.emitter.tasks import KINDS, KINDS_BY_CODE, TaskKind
@@ -427,3 +438,49 @@ def tables_per_layer(_: Any, rng: random.Random) -> Iterator[Mutant]:
                 for task in pair.tasks(tensor=f"layer_{layer}_k_cache"):
                     task["inputs"][5 + slot]["base_ptr"] = new.format(layer)
         yield _one(pair, f"{names}")
+
+
+def _dumped(p: Program, layer: int, stream: Tensor) -> None:
+    """A copy for the host."""
+    dump = p.host(f"aux_hidden_{layer}", *stream.shape)
+    p.run("IDENTITY", (stream.shape[0],), [stream.cut(x=0)], [dump.cut(x=0)])
+
+
+def _features_added(p: Program, layer: int, stream: Tensor) -> None:
+    """Image features, in place."""
+    image = p.host(f"visual_features_{layer}", *stream.shape)
+    whole = stream.cut(x=0)
+    p.run("ELEMENTWISE_ADD_SM100", (stream.shape[0],), [whole, image.cut(x=0)], [whole])
+
+
+def _of_the_first(p: Program, layer: int, stream: Tensor) -> None:
+    """The first layer keeps what it computed, the others add it."""
+    kept, whole = shared(p, "kept", *stream.shape), stream.cut(x=0)
+    rows = (stream.shape[0],)
+    if layer:
+        p.run("ELEMENTWISE_ADD_SM100", rows, [whole, kept.cut(x=0)], [whole])
+    else:
+        p.run("IDENTITY", rows, [whole], [kept.cut(x=0)])
+
+
+def _repeated(p: Program, layer: int, stream: Tensor) -> None:
+    """One KV head is copied for four query heads."""
+    one = shared(p, "kv_one", stream.shape[0], 32)
+    four = shared(p, "kv_four", stream.shape[0], 128)
+    whole = stream.cut(x=0)
+    p.run("IDENTITY", (1,), [replace(stream, shape=one.shape).whole], [one.whole])
+    p.run("IDENTITY", (4,), [one.whole], [four.cut(x=1)])
+    p.run("ELEMENTWISE_ADD_SM100", (4,), [whole, four.cut(x=0)], [whole])
+
+
+@unusual
+def steps_to_the_side(_: Any, rng: random.Random) -> Iterator[Mutant]:
+    """Copies of the stream, features added to it, in one layer, in some, or in all."""
+    for layers in (4, 9, 16):
+        for step in (_dumped, _features_added):
+            for some in ([1], [0, 1, 2], [0, layers // 2, layers - 1], range(layers)):
+                model = with_step(qwen3(layers), step, some)
+                yield _one(model.emit(), f"{step.__doc__} layers {list(some)} of {layers}")
+        for step in (_of_the_first, _repeated):
+            model = with_step(qwen3(layers), step, range(layers))
+            yield _one(model.emit(), f"{step.__doc__} {layers} layers")

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from mirage_gate.findings import Finding, Location, Severity
 from mirage_gate.rules._words import declared, in_layers
 from mirage_gate.rules.base import Rule
-from mirage_gate.rules.layers._lacks import Lack, all_lacks
+from mirage_gate.rules.layers._gaps import lacking_operators
+from mirage_gate.rules.layers._lacks import Lack, lacking_operands
 from mirage_gate.rules.layers._shared import listed, of_layer, slot_at
+from mirage_gate.rules.layers._surplus import surplus_operators
 
 if TYPE_CHECKING:
     from mirage_gate.facts import RankFacts
@@ -36,7 +39,10 @@ RULE = Rule(
     limits="""
         An error only where a critical tensor is missing, a warning otherwise. One layer of
         three or more is an outlier, or at most one in eight; layers at a regular distance
-        are an architecture. Of two layers, only a missing critical tensor is reported.
+        are an architecture. Of two layers, only a missing critical tensor is reported. A
+        step more than the siblings have is a note, unless it does again what the layer has
+        done, and so is another kernel on the same weight; the first and the last layer may
+        have a step of their own.
     """,
 )
 
@@ -46,9 +52,17 @@ _SHOWN = 4
 
 @RULE.checked_by
 def layer_outlier(facts: RankFacts) -> Iterator[Finding]:
-    lacks: dict[int, list[Lack]] = defaultdict(list)
-    for layer, lack in all_lacks(facts):
-        lacks[layer].append(lack)
+    certain: dict[int, list[Lack]] = defaultdict(list)
+    meant: dict[int, list[Lack]] = defaultdict(list)
+    for layer, lack in chain(
+        lacking_operands(facts), lacking_operators(facts), surplus_operators(facts)
+    ):
+        (meant if lack.meant else certain)[layer].append(lack)
+    yield from _findings(facts, certain)
+    yield from _findings(facts, {n: lacks for n, lacks in meant.items() if n not in certain})
+
+
+def _findings(facts: RankFacts, lacks: dict[int, list[Lack]]) -> Iterator[Finding]:
     alike: dict[tuple[str, ...], list[int]] = {}
     for layer in sorted(lacks):
         # A slot is a better place than the gap where an operator should be.
@@ -71,6 +85,9 @@ def layer_outlier(facts: RankFacts) -> Iterator[Finding]:
         else:
             lack_it = f"{in_layers(siblings)} {'does' if few else 'do'} not"
             claim = f"{'has' if one else 'have'} {subject}, which {lack_it}"
+        severity = Severity.ERROR if heavy else Severity.WARNING
+        if first.meant:
+            severity = Severity.NOTE
         tables = [of_layer(facts, name, [*layers, *siblings]) for name in critical]
         related = [place for name in dict.fromkeys(tables) for place in declared(facts, name)]
         related += _has_it(facts, first, layers)
@@ -79,7 +96,7 @@ def layer_outlier(facts: RankFacts) -> Iterator[Finding]:
             f"{in_layers(layers)} {claim}: {_some(texts)}",
             first.at,
             hint=f"build {in_layers(layers)} as {in_layers(siblings[:1])} is built",
-            severity=Severity.ERROR if heavy else Severity.WARNING,
+            severity=severity,
             related=tuple(related),
             tensor=tables[0] if tables else "",
         )

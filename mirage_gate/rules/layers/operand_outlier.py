@@ -63,7 +63,7 @@ LAYER_INPUTS: Content = frozenset({LAYER_INPUT})
 @RULE.checked_by
 def operand_outlier(facts: RankFacts) -> Iterator[Finding]:
     first = min(facts.siblings.layers, default=0)
-    broken = {gap.layer for gap in facts.siblings.gaps}
+    broken = {gap.layer for gap in facts.siblings.gaps if gap.missing}
     for column in facts.siblings.columns:
         for index in range(width_of(facts, column)):
             contents = in_slot(facts, column, index)

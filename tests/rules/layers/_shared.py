@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tests.emitter import Pair
+from tests.emitter import Pair, shared
+from tests.emitter.graph import Program, Tensor
 from tests.rules import Path
 
 
@@ -34,3 +35,19 @@ def with_copies_exchanged(pair: Pair, one: tuple[str, int], other: tuple[str, in
         copies = pair.declaration(name).copies
         copies[at] = replace(copies[at], name=source)
     return pair
+
+
+def aside(p: Program, layer: int, stream: Tensor) -> None:
+    """A copy of the stream, for a draft model."""
+    kept = p.scratch(f"kept_{layer}", *stream.shape)
+    p.run("IDENTITY", (stream.shape[0],), [stream.cut(x=0)], [kept.cut(x=0)])
+
+
+def add_of_the_first(p: Program, layer: int, stream: Tensor) -> None:
+    """Value residual: the first layer keeps a copy, the others add it."""
+    kept = shared(p, "kept", *stream.shape)
+    rows, whole = (stream.shape[0],), stream.cut(x=0)
+    if layer:
+        p.run("ELEMENTWISE_ADD_SM100", rows, [whole, kept.cut(x=0)], [whole])
+    else:
+        p.run("IDENTITY", rows, [whole], [kept.cut(x=0)])

@@ -6,7 +6,7 @@ import copy
 
 from mirage_gate.findings import Severity
 from tests.emitter import Pair, deepseek_v3, qwen3
-from tests.rules import fires, silent
+from tests.rules import fires, silent, where
 from tests.rules.layers._shared import carrying, first_slot
 
 
@@ -40,3 +40,34 @@ def test_three_layers_are_too_few_to_tell() -> Pair:
 @silent("MG705")
 def test_dense_and_mixture_layers_have_other_grids() -> Pair:
     return deepseek_v3(5).emit()
+
+
+def in_tiles(pair: Pair, layer: int, width: int) -> Pair:
+    """Cut a layer's SiLU into halves: twice the tasks for the same columns, no events kept."""
+    tasks = pair.graph["all_tasks"]
+    inside = carrying(pair, f"layer_{layer}_down_proj")
+    silu = [t for t in pair.tasks(118) if tasks.index(t) < tasks.index(inside[0])][-4:]
+    for task in reversed(silu):
+        other = copy.deepcopy(task)
+        tasks.insert(tasks.index(task) + 1, other)
+        for side in ("inputs", "outputs"):
+            columns = task[side][0]["dims"][1] // 2
+            for half, tile in enumerate((task[side][0], other[side][0])):
+                tile["dims"][1] = columns
+                tile["offset"] += half * columns * width
+    return pair
+
+
+@silent("MG705")
+def test_smaller_tiles_cover_the_same() -> Pair:
+    return in_tiles(qwen3(8).emit(), 4, 2)
+
+
+@fires(
+    "MG705",
+    Severity.WARNING,
+    graph=lambda pair: where(pair, 118, "task_type", nth=16),
+    says=("in layer 4, TASK_SILU_MUL", "has 8 tasks"),
+)
+def test_twice_the_tasks_do_the_same_twice() -> Pair:
+    return in_tiles(qwen3(8).emit(), 4, 0)

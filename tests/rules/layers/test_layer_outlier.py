@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
+from typing import Any
 
 from mirage_gate.facts import Options
 from mirage_gate.facts.critical import Critical
 from mirage_gate.findings import Severity
-from tests.emitter import Declaration, Pair, deepseek_v3, qwen3, qwen3_ampere, qwen3_moe
-from tests.rules import fires, silent, where
-from tests.rules.layers._shared import carrying, first_slot
+from tests.emitter import (
+    Declaration,
+    Pair,
+    deepseek_v3,
+    qwen3,
+    qwen3_ampere,
+    qwen3_moe,
+    with_step,
+)
+from tests.emitter.graph import Program, Slot, Tensor
+from tests.rules import Path, fires, silent, where
+from tests.rules.layers._shared import add_of_the_first, aside, carrying, first_slot
 
 SILU = 118
 
@@ -192,3 +203,57 @@ def test_norms_are_critical_to_this_user() -> Pair:
 @silent("MG701")
 def test_dense_layers_before_mixture_layers() -> Pair:
     return deepseek_v3(9).emit()
+
+
+@fires(
+    "MG701",
+    Severity.NOTE,
+    says=("layer 3 has TASK_IDENTITY", "which layers 0-2, 4-7 do not"),
+    graph=lambda pair: where(pair, 121, "task_type"),
+)
+def test_the_stream_is_copied_behind_one_layer() -> Pair:
+    return with_step(qwen3(8), aside, [3]).emit()
+
+
+@silent("MG701")
+def test_the_stream_is_copied_behind_every_layer() -> Pair:
+    return with_step(qwen3(8), aside, range(8)).emit()
+
+
+@silent("MG701")
+def test_the_last_layer_has_a_step_of_its_own() -> Pair:
+    return with_step(qwen3(8), aside, [7]).emit()
+
+
+@fires(
+    "MG701",
+    Severity.WARNING,
+    graph=lambda pair: (*twice(pair), "task_type"),
+    says=("layer 3 has TASK_LINEAR_SWAPAB_WITH_RESIDUAL_HOPPER (layer_N_down_proj)", "too many"),
+)
+def test_a_projection_is_done_twice() -> Pair:
+    def again(p: Program, layer: int, stream: Tensor) -> None:
+        p.run(*_last(p))
+
+    return with_step(qwen3(8), again, [3]).emit()
+
+
+def _last(p: Program) -> tuple[str, Any, Any, Any]:
+    """The last operator, as it was run, but into a buffer of its own."""
+    op = p.ops[-1]
+    (out,) = op.outputs
+    assert isinstance(out, Slot)
+    assert out.tensor is not None
+    other = replace(out, tensor=p.scratch("twice", *out.tensor.shape))
+    return op.kind.name, op.grid, op.inputs, [other]
+
+
+def twice(pair: Pair) -> Path:
+    """The first task that fills the buffer of the operator that is run again."""
+    tasks = pair.graph["all_tasks"]
+    return ("all_tasks", tasks.index(carrying(pair, "twice")[0]))
+
+
+@silent("MG701")
+def test_the_layers_add_what_the_first_one_kept() -> Pair:
+    return with_step(qwen3(8), add_of_the_first, range(8)).emit()

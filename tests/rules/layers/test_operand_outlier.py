@@ -5,9 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mirage_gate.findings import Severity
-from tests.emitter import Pair, deepseek_v3, qwen3, qwen3_ampere
+from tests.emitter import Pair, deepseek_v3, qwen3, qwen3_ampere, with_step
+from tests.emitter.graph import INT64, Program, Tensor
+from tests.emitter.operators import argmax, linear, rms_norm
 from tests.rules import fires, silent
-from tests.rules.layers._shared import carrying, exchanged, first_slot, with_copies_exchanged
+from tests.rules.layers._shared import (
+    add_of_the_first,
+    aside,
+    carrying,
+    exchanged,
+    first_slot,
+    with_copies_exchanged,
+)
 
 
 @fires(
@@ -98,4 +107,42 @@ def test_k_and_v_that_changed_places() -> Pair:
         replace(k, name="layer_1_v_proj"),
         replace(v, name="layer_1_k_proj"),
     ]
+    return pair
+
+
+@silent("MG702")
+def test_a_copy_of_the_stream_is_kept_behind_one_layer() -> Pair:
+    return with_step(qwen3(8), aside, [3]).emit()
+
+
+@silent("MG702")
+def test_the_layers_add_what_the_first_one_kept() -> Pair:
+    return with_step(qwen3(8), add_of_the_first, range(8)).emit()
+
+
+def early_exit(p: Program, layer: int, stream: Tensor) -> None:
+    """A head of its own on the stream behind a layer."""
+    normed, token = p.scratch("exit_normed", *stream.shape), p.host("exit_token", 4, 1, dtype=INT64)
+    logits = p.scratch("exit_logits", stream.shape[0], 256)
+    rms_norm(p, "RMS_NORM_HOPPER", stream, p.host("exit_norm", stream.shape[1]), normed)
+    head = p.host("exit_head", 256, stream.shape[1])
+    linear(p, "LINEAR_SWAPAB_HOPPER", 4, normed, head.cut(x=0), logits)
+    argmax(p, "ARGMAX_PARTIAL_SM100", "ARGMAX_REDUCE", 4, logits, token)
+
+
+@silent("MG702")
+def test_the_model_may_leave_early() -> Pair:
+    return with_step(qwen3(8), early_exit, [3]).emit()
+
+
+@fires(
+    "MG702",
+    Severity.WARNING,
+    graph=lambda pair: first_slot(pair, "layer_4_input_layernorm", 0),
+    says=("in layer 4, input 0", "carries embed_out"),
+)
+def test_a_layer_reads_the_embedding_behind_an_early_exit() -> Pair:
+    pair = with_step(qwen3(8), early_exit, [3]).emit()
+    for task in carrying(pair, "layer_4_input_layernorm"):
+        task["inputs"][0]["base_ptr"] = "embed_out"
     return pair

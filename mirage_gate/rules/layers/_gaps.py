@@ -1,0 +1,146 @@
+"""The operators that one layer lacks."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from mirage_gate.rules.layers._lacks import Lack, rotates
+from mirage_gate.rules.layers._shared import (
+    in_slot,
+    is_odd,
+    is_periodic,
+    majority_of,
+    operator_text,
+    tables_at,
+    width_of,
+)
+
+if TYPE_CHECKING:
+    from mirage_gate.facts import RankFacts
+    from mirage_gate.facts.operators import Operator
+    from mirage_gate.facts.siblings import Column, Gap
+    from mirage_gate.findings import Location
+
+
+def lacking_operators(facts: RankFacts) -> Iterator[tuple[int, Lack]]:
+    """Give (layer, the operator that it lacks)."""
+    siblings = facts.siblings
+    missing: dict[int, list[int]] = defaultdict(list)
+    excused: set[tuple[int, int]] = set()
+    for gap in siblings.gaps:
+        for column in gap.missing:
+            missing[id(column)].append(gap.layer)
+        excused.update((id(column), gap.layer) for column in _excused(facts, gap))
+    ends = (min(siblings.layers, default=-1), max(siblings.layers, default=-1))
+    for order, column in enumerate(siblings.columns):
+        layers = missing.get(id(column))
+        if not layers:
+            continue
+        members = siblings.class_of(layers[0]).layers
+        critical = _critical_operands(facts, column)
+        if critical:
+            layers = [n for n in layers if rotates(facts, n)]
+            if is_periodic(layers, members):
+                continue
+        elif not is_odd(layers, members):
+            continue
+        name = operator_text(facts, column.task_type, column.key[1])
+        for layer in layers:
+            if layer == ends[1] and not critical and _trailing(facts, column):
+                continue
+            if not critical and layer == ends[0] and _from_earlier(facts, column):
+                continue  # what the layers before have left, the first one cannot have
+            yield (
+                layer,
+                Lack(
+                    order=order * 8,
+                    operator=name,
+                    state="missing",
+                    tensors=tuple(critical) or (name,),
+                    critical=bool(critical),
+                    at=_gap_at(facts, layer, column),
+                    siblings={n: o for n, o in column.operators.items() if n in members},
+                    index=-1,
+                    meant=not critical and (id(column), layer) in excused,
+                ),
+            )
+
+
+def _excused(facts: RankFacts, gap: Gap) -> list[Column]:
+    """Give the missing operators whose work another kernel does.
+
+    One that reads the same weight does the same; and what serves only such operators, as the
+    quantising of an input does, is not needed.
+    """
+    weights = {operator.weight for operator in gap.extra} - {""}
+    replaced = [column for column in gap.missing if column.key[1] in weights]
+    if not replaced:
+        return []
+    found = list(replaced)
+    for column in gap.missing:
+        if column in replaced or column.key[1] or not column.operators:
+            continue
+        layer, operator = next(iter(column.operators.items()))
+        readers = _readers(facts.siblings.layers[layer], operator)
+        if readers and all(any(o is c.operators.get(layer) for c in replaced) for o in readers):
+            found.append(column)
+    return found
+
+
+def _readers(row: list[Operator], operator: Operator) -> list[Operator]:
+    """Give the operators of a layer that read what one of them wrote, by its buffers' names."""
+    left = set(operator.names(is_input=False))
+    readers = []
+    for other in row[row.index(operator) + 1 :]:
+        if left & set(other.names(is_input=True)):
+            readers.append(other)
+        left -= set(other.names(is_input=False))
+    return readers
+
+
+def _from_earlier(facts: RankFacts, column: Column) -> bool:
+    """Whether an operator without weights reads what some earlier layer left on purpose."""
+    if column.key[1]:
+        return False
+    roles = facts.siblings.inputs
+    return all(
+        any(
+            role.kind == "activation" and role.back
+            for content in roles[o.number]
+            for role in content
+        )
+        for o in column.operators.values()
+    )
+
+
+def _critical_operands(facts: RankFacts, column: Column) -> list[str]:
+    found: dict[str, None] = {}
+    for index in range(width_of(facts, column)):
+        contents = in_slot(facts, column, index)
+        tables = tables_at(facts, majority_of(contents.values()), contents)
+        found.update(dict.fromkeys(tables))
+    return list(found)
+
+
+def _trailing(facts: RankFacts, column: Column) -> bool:
+    """Whether the last layer lacks a step without weights that the others end with.
+
+    It is the first step of the layer that follows, as far as names can tell.
+    """
+    if column.key[1]:
+        return False
+    return any(facts.siblings.layers[n][-1] is o for n, o in column.operators.items())
+
+
+def _gap_at(facts: RankFacts, layer: int, column: Column) -> Location:
+    """Point at the operator before which the missing one would stand, or the layer's last."""
+    sibling, operator = next(iter(column.operators.items()))
+    row = facts.siblings.layers[sibling]
+    behind = {o.number for o in row[row.index(operator) + 1 :]}
+    for other in facts.siblings.columns:
+        theirs, mine = other.operators.get(sibling), other.operators.get(layer)
+        if theirs and mine and theirs.number in behind:
+            return facts.in_graph("all_tasks", mine.first, "task_type")
+    return facts.in_graph("all_tasks", facts.siblings.layers[layer][-1].first, "task_type")
