@@ -43,7 +43,7 @@ class Shape:
         writes: list[Tile],
         waits: int,
         fires: int,
-        kind: str = "TASK_LINEAR",
+        kind: str = "TASK_IDENTITY",
         variant: int = 0,
     ) -> None:
         """A task; ``waits`` 0 is one that waits for nothing."""
@@ -107,7 +107,8 @@ class Shape:
         (folder / "task_graph_0.json").write_text(text, encoding="ascii")
 
 
-KINDS = {"TASK_LINEAR": 120, "TASK_SILU_MUL": 118, "TASK_RMS_NORM": 119}
+KINDS = {"TASK_IDENTITY": 121, "TASK_ARGMAX": 109, "TASK_RMS_NORM_LINEAR": 102}
+"""Types that say nothing of how their slots belong together."""
 
 
 def _tensor(tile: Tile) -> dict[str, Any]:
@@ -163,7 +164,7 @@ def variants(n: int) -> Shape:
     ready = shape.event()
     for i in range(n):
         shape.task([("x", 0, COLUMN), _tile("w", i)], [_tile("h", i)], 0, ready, variant=i)
-    shape.task([("h", 0, n * COLUMN)], [("y", 0, n * COLUMN)], ready, 0, "TASK_SILU_MUL")
+    shape.task([("h", 0, n * COLUMN)], [("y", 0, n * COLUMN)], ready, 0, "TASK_ARGMAX")
     return shape
 
 
@@ -174,9 +175,13 @@ def chains(n: int) -> Shape:
     for i in range(n):
         event = shape.event()
         shape.task([("x", 0, COLUMN), _tile("w", i)], [_tile("h", i)], 0, event)
-        shape.task([_tile("h", i)], [_tile("y", i)], event, joined, "TASK_SILU_MUL")
+        shape.task([_tile("h", i)], [_tile("y", i)], event, joined, "TASK_ARGMAX")
     shape.task(
-        [("y", 0, n * COLUMN), ("g", 0, COLUMN)], [("z", 0, n * COLUMN)], joined, 0, "TASK_RMS_NORM"
+        [("y", 0, n * COLUMN), ("g", 0, COLUMN)],
+        [("z", 0, n * COLUMN)],
+        joined,
+        0,
+        "TASK_RMS_NORM_LINEAR",
     )
     return shape
 
@@ -188,9 +193,13 @@ def reading_all(n: int) -> Shape:
     for i in range(n):
         event = shape.event()
         shape.task([("x", 0, COLUMN), _tile("w", i)], [_tile("h", i)], 0, event)
-        shape.task([("h", 0, n * COLUMN)], [_tile("y", i)], event, joined, "TASK_SILU_MUL")
+        shape.task([("h", 0, n * COLUMN)], [_tile("y", i)], event, joined, "TASK_ARGMAX")
     shape.task(
-        [("y", 0, n * COLUMN), ("g", 0, COLUMN)], [("z", 0, n * COLUMN)], joined, 0, "TASK_RMS_NORM"
+        [("y", 0, n * COLUMN), ("g", 0, COLUMN)],
+        [("z", 0, n * COLUMN)],
+        joined,
+        0,
+        "TASK_RMS_NORM_LINEAR",
     )
     return shape
 
@@ -205,10 +214,14 @@ def operators(n: int) -> Shape:
         shape.task(
             [("x", 0, COLUMN)], [("h", 0, (i + 1) * COLUMN), (own, 0, COLUMN)], last, between
         )
-        shape.task([("h", 0, (i + 1) * COLUMN)], [_tile("y", i)], between, after, "TASK_SILU_MUL")
+        shape.task([("h", 0, (i + 1) * COLUMN)], [_tile("y", i)], between, after, "TASK_ARGMAX")
         last = after
     shape.task(
-        [("y", 0, n * COLUMN), ("g", 0, COLUMN)], [("z", 0, n * COLUMN)], last, 0, "TASK_RMS_NORM"
+        [("y", 0, n * COLUMN), ("g", 0, COLUMN)],
+        [("z", 0, n * COLUMN)],
+        last,
+        0,
+        "TASK_RMS_NORM_LINEAR",
     )
     return shape
 
@@ -220,9 +233,7 @@ def overlapping(n: int) -> Shape:
     for i in range(n):
         tile = ("h", i * COLUMN, 2 * COLUMN)
         shape.task([("x", 0, COLUMN), _tile("w", i)], [tile], 0, ready)
-    shape.task(
-        [("h", 0, (n + 1) * COLUMN)], [("y", 0, (n + 1) * COLUMN)], ready, 0, "TASK_SILU_MUL"
-    )
+    shape.task([("h", 0, (n + 1) * COLUMN)], [("y", 0, (n + 1) * COLUMN)], ready, 0, "TASK_ARGMAX")
     return shape
 
 

@@ -83,13 +83,14 @@ def _fuller_runs(
     fuller: dict[int, tuple[Access, int]] = {}
     for runs in kernels.values():
         filled = {run: regions.union(a.tensor for a in own) for run, own in runs.items()}
-        masks = set(filled.values())
+        masks = sorted(set(filled.values()), key=int.bit_count, reverse=True)
+        first = {mask: own for own, mask in reversed(filled.items())}
         for run, mask in filled.items() if len(masks) > 1 else ():
             # The fullest of those that fill all that this one fills.
-            full = max((m for m in masks if m & mask == mask), key=int.bit_count)
+            full = next(m for m in masks if m & mask == mask)
             if full != mask:
                 left = full & ~mask
-                writes = next(own for other, own in runs.items() if filled[other] == full)
+                writes = runs[first[full]]
                 fuller[run] = (next(a for a in writes if regions.mask(a.tensor) & left), left)
     return fuller
 
@@ -112,24 +113,29 @@ def _stale(
     stale: dict[int, tuple[list[Access], int]] = {}  # by operator, who reads it and what
     fresh: set[int] = set()  # operators of which what they filled has been read
     told: set[int] = set()
+    written_by = {
+        culprit: regions.union(a.tensor for a in runs[culprit] if a.writes) for culprit in fuller
+    }
     for operator in (*sorted(runs), *sorted(runs)):
         reads = [a for a in runs[operator] if a.reads and not a.slot.accumulates]
         read = regions.union(a.tensor for a in reads)
-        for culprit, left in left_out.items():
-            writes = [a for a in runs[culprit] if a.writes]
-            if read & regions.union(a.tensor for a in writes):
+        for culprit, left in left_out.items() if read else ():
+            if read & written_by[culprit]:
                 fresh.add(culprit)
             if read & left and culprit not in stale:
                 readers = [a for a in reads if regions.mask(a.tensor) & left]
                 stale[culprit] = (readers, read & left)
-            if culprit in stale and culprit in fresh and culprit not in told:
+            if culprit in stale and culprit in fresh:
                 told.add(culprit)
                 readers, old = stale[culprit]
-                yield readers, writes[0], fuller[culprit][0], old
+                writer = next(a for a in runs[culprit] if a.writes)
+                yield readers, writer, fuller[culprit][0], old
         consumed |= read
         written = regions.union(a.tensor for a in runs[operator] if a.writes)
-        left_out = {culprit: mask & ~written for culprit, mask in left_out.items()}
+        kept = {culprit: mask & ~written for culprit, mask in left_out.items()}
+        # Nothing more comes of one that is told of, or of which all has been written.
+        left_out = {c: mask for c, mask in kept.items() if c not in told and (mask or c in stale)}
         consumed &= ~written
-        if operator in fuller:
+        if operator in fuller and operator not in told:
             left_out[operator] = fuller[operator][1] & consumed
             fresh.discard(operator)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -113,9 +114,9 @@ def _shared_ranges(facts: RankFacts) -> Iterator[Finding]:
     for held in ranges_of(facts):
         if held.low < 2:
             yield _frame_in_range(facts, held, held.low)
-        inside = [task for task in first if max(held.low, 2) <= task < held.high]
-        if inside:
-            yield _frame_in_range(facts, held, inside[0])
+        at = bisect_left(first, max(held.low, 2))
+        if at < len(first) and first[at] < held.high:
+            yield _frame_in_range(facts, held, first[at])
 
 
 def _frame_in_range(facts: RankFacts, held: Range, task: int) -> Finding:
