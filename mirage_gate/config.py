@@ -31,6 +31,12 @@ MinSeverity = Literal["error", "warning", "note"]
 Weight = Literal["error", "warning", "note", "off"]
 
 
+_DEEP_KEY = re.compile(
+    r"""^[ \t]*\[{0,2}(?:[ \t]*(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.){99}""", re.MULTILINE
+)
+"""A key of a hundred parts: the parser takes the square of their number."""
+
+
 class ConfigError(Exception):
     """The configuration cannot be used; the message names the file and the mend."""
 
@@ -187,7 +193,10 @@ def _toml(path: Path) -> dict[str, Any]:
         import tomli as tomllib
 
     try:
-        return tomllib.loads(files.read_bytes(str(path)).decode("utf-8"))
+        text = files.read_bytes(str(path)).decode("utf-8")
+        if _DEEP_KEY.search(text):
+            raise ConfigError(f"{path}: nested too deeply")
+        return tomllib.loads(text)
     except (OSError, ValueError) as error:  # no TOML, no UTF-8, a number of 5,000 digits
         raise ConfigError(f"{path}: {error}") from error
     except RecursionError as error:

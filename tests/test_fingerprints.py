@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from mirage_gate.reports import _fingerprints
 from mirage_gate.reports._fingerprints import line_hashes
+from tests.emitter import qwen3
 
 
 def plain_line_hashes(data: bytes) -> dict[int, str]:
@@ -156,10 +158,41 @@ def test_counts_different_text_with_the_same_hash(tmp_path: Path) -> None:
 def test_reads_no_further_than_it_must(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"line\n" * 100_000)
-    with mock.patch.object(_fingerprints, "_READ", 1000):
-        assert len(_fingerprints._read(str(path), 10)) < 2000
+    spans = _fingerprints._spans
+    read = 0
+
+    def counted(name: str) -> Iterator[tuple[int, str, str, int]]:
+        nonlocal read
+        for span in spans(name):
+            read += span[3]
+            yield span
+
+    with mock.patch.multiple(_fingerprints, _READ=1000, _LANES=500, _spans=counted):
+        assert line_hashes(str(path), [10])
+    assert read <= 2000
     assert line_hashes(str(path), []) == {}
     assert line_hashes(str(path), [200_000]) == {}
+
+
+@pytest.mark.parametrize("read", [700, 1 << 14, 1 << 20])
+@pytest.mark.parametrize("faster", [0, 50, 10**9])
+def test_a_graph_is_counted_by_text_as_by_hash(tmp_path: Path, read: int, faster: int) -> None:
+    _, path = qwen3(1).write(tmp_path)[:2]
+    data = path.read_bytes()
+    expected = plain_line_hashes(data)
+    wanted = [1, 2, 3, 400, 900, 901, 2000, 2500, len(expected) - 60]
+    by_hash = mock.Mock(side_effect=_fingerprints._by_hash)
+    with mock.patch.multiple(
+        _fingerprints, _FAR=1000, _READ=read, _FASTER=faster, _by_hash=by_hash
+    ):
+        assert line_hashes(str(path), wanted) == {line: expected[line] for line in wanted}
+        assert by_hash.called == (faster == 0)
+        # The last lines have no full window, and a name need not be ASCII.
+        last = [*wanted, len(expected)]
+        assert line_hashes(str(path), last) == {line: expected[line] for line in last}
+        path.write_bytes(data.replace(b'"w', b'"\xc3\xa9', 1).replace(b"\n", b"\r\n", 7))
+        expected = plain_line_hashes(path.read_bytes())
+        assert line_hashes(str(path), wanted) == {line: expected[line] for line in wanted}
 
 
 @pytest.mark.parametrize("varied", [False, True])

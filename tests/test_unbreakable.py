@@ -406,10 +406,6 @@ def test_the_artifacts_are_only_read(tmp_path: Path) -> None:
     assert _tree(place) == before
 
 
-CHANGES = re.compile(r'\b\d+\.\d+ s\b|"seconds": ?[\d.e-]+|time="[\d.]+"|::[0-9a-f]{64}')
-"""How long it took; and the word that ends GitHub's stop-commands, which nobody may guess."""
-
-
 def test_a_report_is_the_same_every_time(tmp_path: Path) -> None:
     place = tmp_path / "artifacts"
     qwen3(5, ranks=2).without_rope(2).stale_residual(3).with_extra_host("b", "a").write(place)
@@ -420,8 +416,7 @@ def test_a_report_is_the_same_every_time(tmp_path: Path) -> None:
         done = gate("check", place, *options, "--jobs", jobs, env={"PYTHONHASHSEED": seed})
         assert done.returncode == 1, done.stdout
         for name in FORMATS:
-            text = (tmp_path / f"report-{name}").read_text()
-            told[name].add(CHANGES.sub("", text))
+            told[name].add((tmp_path / f"report-{name}").read_text())
     assert {name: len(texts) for name, texts in told.items()} == dict.fromkeys(FORMATS, 1)
 
 

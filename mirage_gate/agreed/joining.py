@@ -30,7 +30,7 @@ class Ranks(msgspec.Struct, frozen=True):
     def complete(self) -> bool:
         """Whether all of the kernel's ranks are here, each once and audited."""
         numbers = [summary.rank for summary in self.summaries if summary.audited]
-        return self.world_size is not None and sorted(numbers) == list(range(self.world_size))
+        return len(numbers) == self.world_size and sorted(numbers) == list(range(len(numbers)))
 
 
 def runs(summaries: Iterable[Summary], chosen: bool = False) -> list[Ranks]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from bisect import bisect_right
 from functools import cached_property
 from typing import BinaryIO
 
 from mirage_gate.findings import Location
+
+LARGEST = 1 << 27
+"""Bytes of the largest file that is read whole: a graph, which is not, may have any number."""
 
 
 class Unreadable(Exception):
@@ -45,6 +47,10 @@ def read(path: str) -> bytes:
 def read_bytes(path: str) -> bytes:
     """Read a regular file whole, one that is no artifact; raises :class:`OSError`."""
     with _open(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > LARGEST:
+            reason = f"it has {size:,} bytes, and no more than {LARGEST:,} are read"
+            raise OSError(errno.EFBIG, reason, path)
         return file.read()
 
 
@@ -62,6 +68,9 @@ def _open(path: str) -> BinaryIO:
         os.close(descriptor)
         raise OSError(errno.EINVAL, "it is not a regular file", path)
     return open(descriptor, "rb", buffering=0)  # noqa: PTH123 - a descriptor
+
+
+_STRETCH = 1 << 12
 
 
 class Text:
@@ -82,24 +91,32 @@ class Text:
         return cls(path, data.decode("utf-8", errors="replace"))
 
     @cached_property
-    def _line_starts(self) -> list[int]:
-        starts = [0]
-        find = self.text.find
-        at = find("\n")
-        while at >= 0:
-            starts.append(at + 1)
-            at = find("\n", at + 1)
-        return starts
+    def _marks(self) -> list[tuple[int, int]]:
+        """For every ``_STRETCH`` characters the lines that end before, and where the last did."""
+        marks = []
+        count = start = 0
+        for at in range(0, len(self.text) + 1, _STRETCH):
+            marks.append((count, start))
+            count += self.text.count("\n", at, at + _STRETCH)
+            start = self.text.rfind("\n", at, at + _STRETCH) + 1 or start
+        return marks
+
+    def _line(self, at: int) -> tuple[int, int]:
+        """The line (from 0) that a character is on, and where that starts."""
+        stretch = min(at // _STRETCH, len(self._marks) - 1)
+        count, start = self._marks[stretch]
+        count += self.text.count("\n", stretch * _STRETCH, at)
+        return count, self.text.rfind("\n", stretch * _STRETCH, at) + 1 or start
 
     def location(self, start: int, end: int, note: str = "") -> Location:
         """Place the characters ``start`` to ``end`` (exclusive)."""
-        first = bisect_right(self._line_starts, start) - 1
-        last = bisect_right(self._line_starts, end) - 1
+        first, first_start = self._line(start)
+        last, last_start = self._line(end)
         return Location(
             self.path,
             line=first + 1,
-            column=start - self._line_starts[first] + 1,
+            column=start - first_start + 1,
             end_line=last + 1,
-            end_column=end - self._line_starts[last] + 1,
+            end_column=end - last_start + 1,
             note=note,
         )

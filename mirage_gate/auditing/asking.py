@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from mirage_gate import steps
 from mirage_gate.findings import Finding
 from mirage_gate.rules.base import Rule, Scope, all_rules
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 
 MANY = 50_000
 """From so many tasks on a second process saves more than it costs."""
+
+MOST = 1_000
+"""Findings that are listed of one rule and subject: nobody reads more, and reports stay small."""
 
 _ASIDE = frozenset({"order", "values", "events", "kernels"})
 """The families that are about half of the work, and need little of what the others do."""
@@ -69,7 +74,23 @@ def _ask(subject: object, rules: Sequence[Rule], selection: Selection) -> Answer
         steps.say(f"judging {rule.id}", number, len(rules))
         try:
             if rule.check is not None:
-                found.extend(selection.weigh(finding) for finding in rule.check(subject))
+                found += _listed([selection.weigh(finding) for finding in rule.check(subject)])
         except Exception as error:
             return found, f"internal error in {rule.id}: {type(error).__name__}: {error}"
     return found, ""
+
+
+def _listed(found: list[Finding]) -> list[Finding]:
+    """Leave out what is too much to list, the least severe first, and say how much that is."""
+    if len(found) <= MOST:
+        return found
+    found.sort(key=lambda finding: -finding.severity.weight)
+    first, count = found[MOST], len(found) - MOST
+    rest = msgspec.structs.replace(
+        first,
+        message=f"{count:,} more findings of this rule are not listed; the first: {first.message}",
+        related=(),
+        trace=(),
+        tensor="",  # a waiver of one tensor does not waive the others
+    )
+    return [*found[:MOST], rest]

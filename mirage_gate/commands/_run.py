@@ -284,6 +284,8 @@ def give(report: Report, outputs: Sequence[tuple[str, str]], fail_on: FailOn, lo
             click.echo(text.encode("utf-8", errors="backslashreplace"), nl=False)
     for failure in failures:
         failure.show()
+    if sys.stderr.isatty():
+        warn(f"took {report.seconds:.2f} s")
     return 2 if failures else report.exit_status(fail_on)
 
 

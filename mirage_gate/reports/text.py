@@ -251,10 +251,8 @@ def _verdict_lines(report: Report, context: Context, paint: Paint) -> Iterator[s
         yield f"explained: `mirage-gate explain {plain(first)}` says why, and how to mend it"
     word = _words.verdict(report, context.fail_on)
     color = "green" if word == "PASSED" else "red"
-    yield (
-        f"mirage-gate: {paint(word, color)}, {_words.found(report)} in {_words.size(report)} "
-        f"in {report.seconds:.2f} s"
-    )
+    # No word of how long it took: what a report says of two files it says each time.
+    yield f"mirage-gate: {paint(word, color)}, {_words.found(report)} in {_words.size(report)}"
 
 
 def _checked_lines(audited: Sequence[RankReport]) -> Iterator[str]:

@@ -23,6 +23,9 @@ from mirage_gate.artifacts import files
 from mirage_gate.artifacts.builder.names import Namer, Naming
 from mirage_gate.artifacts.builder.templates import ANY
 
+LONGEST = 1 << 21
+"""Bytes of the longest builder that is read: the longest known has 60,000."""
+
 # The call that makes a tensor of each kind.
 _MAKERS = {
     "host": "attach_input",
@@ -47,7 +50,10 @@ class Builder:
 def read(path: str) -> Builder:
     """Read one builder. Raises :class:`BuilderError`."""
     try:
-        source = decode_source(files.read(path))
+        data = files.read(path)
+        if len(data) > LONGEST:
+            raise BuilderError(f"{path}: is no builder: it has {len(data):,} bytes")
+        source = decode_source(data)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the builder's own affairs
             tree = ast.parse(source)

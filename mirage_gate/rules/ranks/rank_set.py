@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator
+from itertools import pairwise
 
 from mirage_gate.agreed.joining import Ranks
 from mirage_gate.agreed.summary import Summary
-from mirage_gate.artifacts.names import spans
 from mirage_gate.findings import Finding, Severity
 from mirage_gate.rules._words import plural
 from mirage_gate.rules.base import Rule
@@ -66,8 +66,10 @@ def rank_set(ranks: Ranks) -> Iterator[Finding]:
         yield from _missing(ranks)
 
 
-def _ranks(numbers: Collection[int]) -> str:
-    return f"rank{'s' * (len(numbers) != 1)} {spans(sorted(numbers))}"
+def _gaps(numbers: Collection[int], low: int, high: int) -> list[range]:
+    """Give what lies from ``low`` to ``high`` and is not there: a kernel may say any number."""
+    ends = [low - 1, *sorted(number for number in numbers if low <= number < high), high]
+    return [range(a + 1, b) for a, b in pairwise(ends) if a + 1 < b]
 
 
 def _misnamed(summary: Summary) -> Iterator[Finding]:
@@ -98,22 +100,24 @@ def _missing(ranks: Ranks) -> Iterator[Finding]:
     numbers = {summary.rank for summary in ranks.summaries}
     first, last, count, world = min(numbers), max(numbers), len(numbers), ranks.world_size
     if last + 1 - first > count:
-        severity, missing = Severity.ERROR, set(range(first, last)) - numbers
+        severity, missing = Severity.ERROR, _gaps(numbers, first, last + 1)
         of = f"ranks {first} to {last}"
     elif world is not None and count < world:
         # One host's share: as many ranks on each host, in one block.
         share = world % count == 0 and first % count == 0
-        severity, missing = Severity.NOTE if share else Severity.ERROR, set(range(world)) - numbers
+        severity = Severity.NOTE if share else Severity.ERROR
+        missing = _gaps(numbers, 0, world)
         of = str(world)
     else:
         return
+    listed = ", ".join(f"{gap[0]}-{gap[-1]}" if len(gap) > 1 else str(gap[0]) for gap in missing)
     at = ranks.audited[0] if ranks.audited else ranks.summaries[0]
-    few = len(missing) == 1
+    few = len(missing) == 1 and len(missing[0]) == 1
     yield RULE.finding(
         at.rank,
         (
-            f"{_ranks(missing)} of {of} {'is' if few else 'are'} not here: nothing was proven "
-            f"of {'it' if few else 'them'}"
+            f"rank{'s' * (not few)} {listed} of {of} {'is' if few else 'are'} not here: "
+            f"nothing was proven of {'it' if few else 'them'}"
         ),
         at.start(),
         hint="audit every rank, or join the hosts' summaries with `mirage-gate merge`",
