@@ -307,3 +307,30 @@ def copy_in_the_wrong_place(subject: Subject, rng: random.Random) -> Iterator[Mu
             yield _with_copy(draft, copy, pitch=int(copy[3]) + int(copy[6]))
         else:
             yield _with_copy(draft, copy, offset=int(copy[2]) + int(copy[6]) // 2)
+
+
+@defect("MG214", "MG1", "MG2")
+def tile_without_rows(subject: Subject, rng: random.Random) -> Iterator[Mutant]:
+    """A slot that its kernel uses carries a tile of no rows: nothing is read or written there."""
+    for use in mixed(rng, subject.uses):
+        if not use.tile[1]:
+            continue
+        draft = Draft(subject, f"task {use.task} {use.side} {use.slot} has no rows")
+        draft.slot(use.task, use.side, use.slot)["dims"][0] = 0
+        draft.at(use.task, use.side, use.slot, "dims")
+        yield draft.mutant()
+
+
+@defect("MG203", "MG213", "MG2")
+def weight_read_one_row_late(subject: Subject, rng: random.Random) -> Iterator[Mutant]:
+    """All tiles of a host tensor begin a row later: nobody reads its first row."""
+    names = {u.name for u in subject.uses if u.side == "inputs" and not subject.nbytes(u.name)}
+    for name in mixed(rng, names):
+        uses = [use for use in subject.by_name[name] if use.name == name]
+        rows = {use.tile[2][0] * use.size for use in uses if use.tile[2]}
+        if len(rows) != 1 or min(use.tile[0] for use in uses) != 0:
+            continue
+        draft = Draft(subject, f"{name} is read from row 1 on")
+        for use in uses:
+            draft.slot(use.task, use.side, use.slot)["offset"] += min(rows)
+        yield draft.mutant()

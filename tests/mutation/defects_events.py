@@ -233,3 +233,43 @@ def first_task_that_waits(subject: Subject, rng: random.Random) -> Iterator[Muta
         draft = Draft(subject, f"task {number} is a first task as well")
         draft.first_tasks.append(number)
         yield draft.mutant()
+
+
+@defect("MG406", "MG4")
+def first_task_named_twice(subject: Subject, rng: random.Random) -> Iterator[Mutant]:
+    """A first task stands in the list a second time: it would run twice."""
+    for number in mixed(rng, subject.first_tasks):
+        draft = Draft(subject, f"task {number} is a first task twice")
+        draft.first_tasks.insert(rng.randrange(len(draft.first_tasks) + 1), number)
+        yield draft.mutant()
+
+
+@defect("MG409", "MG4")
+def waits_with_the_wrong_tag(subject: Subject, rng: random.Random) -> Iterator[Mutant]:
+    """A task waits for other ranks' signals as for its own tasks, or the other way round."""
+    for number in mixed(rng, range(2, len(subject.tasks))):
+        value = subject.tasks[number]["dependent_event"]
+        if value == INVALID:
+            continue
+        draft = Draft(subject, f"task {number} waits the wrong way")
+        draft.task(number)["dependent_event"] = value ^ 0x1E00 << 48
+        draft.at(number, "dependent_event")
+        yield draft.mutant()
+
+
+@defect("MG408", "MG4")
+def producer_behind_all_that_wait(subject: Subject, rng: random.Random) -> Iterator[Mutant]:
+    """The first tasks have the last ids: more tasks than workers wait in front of them."""
+    first, count = sorted(subject.first_tasks), len(subject.tasks)
+    if first != list(range(2, 2 + len(first))) or count - len(first) < 600:
+        return
+    draft = Draft(subject, "the first tasks are the last")
+    shift = len(first)
+    draft.tasks[2:] = [*draft.tasks[2 + shift :], *draft.tasks[2 : 2 + shift]]
+    draft.first_tasks = list(range(count - shift, count))
+    for number, event in enumerate(subject.events):
+        if number > 1 and event["first_task_id"] < event["last_task_id"]:
+            moved = draft.event(number)
+            moved["first_task_id"] -= shift
+            moved["last_task_id"] -= shift
+    yield draft.mutant()

@@ -217,3 +217,41 @@ def world_size_differs(name: str, rng: random.Random) -> Iterator[Mutant]:
         draft = Draft(subject(name, rank))
         draft.sub(r"num_gpus = \d+", f"num_gpus = {2 * ranks_of(name)}")
         yield _mutant(_folder(name) | _pair(draft, rank), f"rank {rank} is of another world")
+
+
+def _puts(name: str, rank: int) -> list[int]:
+    tasks = subject(name, rank).tasks
+    return [number for number, task in enumerate(tasks) if task["task_type"] in (199, 301)]
+
+
+@defect("MG610", "MG6", whole=True)
+def puts_into_another_slot(name: str, rng: random.Random) -> Iterator[Mutant]:
+    """All puts of one rank go into the slot of another, on every other rank."""
+    for rank in mixed(rng, range(ranks_of(name))):
+        puts = _puts(name, rank)
+        if not puts:
+            continue
+        other = rng.choice([r for r in range(ranks_of(name)) if r != rank])
+        draft = Draft(subject(name, rank), "")
+        for number in puts:
+            output = draft.slot(number, "outputs", 0)
+            output["offset"] += (other - rank) * output["strides"][0] * 2
+        what = f"rank {rank} puts into slot {other}"
+        yield _mutant(_folder(name) | _pair(draft, rank), what)
+
+
+@defect("MG610", "MG606", "MG6", whole=True)
+def puts_to_one_peer(name: str, rng: random.Random) -> Iterator[Mutant]:
+    """All puts of one rank go to the same other rank: the rest gets nothing of it."""
+    if ranks_of(name) < 3:
+        return
+    for rank in mixed(rng, range(ranks_of(name))):
+        puts = _puts(name, rank)
+        if not puts:
+            continue
+        peer = rng.choice([r for r in range(ranks_of(name)) if r != rank])
+        draft = Draft(subject(name, rank), "")
+        for number in puts:
+            event = draft.task(number)["trigger_event"]
+            draft.task(number)["trigger_event"] = event & ~(0xFFFF << 32) | peer << 32
+        yield _mutant(_folder(name) | _pair(draft, rank), f"rank {rank} puts to rank {peer} alone")
