@@ -97,6 +97,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="ke
     min_severity: MinSeverity | None = None
     severity: dict[str, Weight] = msgspec.field(default_factory=dict)
     lock: str | None = None
+    plan: str | None = None
     baseline: str | None = None
     builder: list[str] | None = None
     locate: Locate | None = None
@@ -110,7 +111,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="ke
     task_types: list[TaskTypeConfig] = msgspec.field(default_factory=list)
 
 
-_PATHS = ("lock", "baseline", "model_config", "runtime_header")
+_PATHS = ("lock", "plan", "baseline", "model_config", "runtime_header")
 _PATH_LISTS = ("paths", "builder")
 
 

@@ -37,6 +37,7 @@ ignore = ["MG103"]
 fail-on = "warning"
 min-severity = "warning"
 lock = "wiring.lock.json"
+plan = "model.plan"
 baseline = "old.json"
 builder = ["demo.py"]
 locate = "builder"
@@ -260,7 +261,7 @@ def test_the_command_line_wins_over_the_file(tmp_path: Path) -> None:
     assert "did you mean `MG" in told
 
 
-@pytest.mark.parametrize("key", ["lock", "baseline", "runtime-header", "model-config"])
+@pytest.mark.parametrize("key", ["lock", "plan", "baseline", "runtime-header", "model-config"])
 def test_a_zero_byte_in_a_path_is_said(tmp_path: Path, key: str) -> None:
     qwen3(1).write(tmp_path / "a")
     (tmp_path / "mirage-gate.toml").write_text(f'{key} = "a\\u0000b"\n')

@@ -230,7 +230,7 @@ def test_the_shell_completes() -> None:
     assert {"check", "explain", "show"} <= set(complete("mirage-gate ", 1))
     assert "--locate" in complete("mirage-gate check --lo", 2)
     assert complete("mirage-gate check -o s", 3) == ["sarif", "summary"]
-    assert complete("mirage-gate explain mg80", 2) == ["MG801", "MG802", "MG803"]
+    assert complete("mirage-gate explain mg80", 2) == ["MG801", "MG802", "MG803", "MG804"]
     assert "report" in complete("mirage-gate schema ", 2)
     for shell in ("bash", "zsh", "fish"):
         done = subprocess.run(

@@ -11,14 +11,18 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from sys import intern
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from mirage_gate.agreed import plans
 from mirage_gate.agreed.summary import Summary, Tasks, Wired
 from mirage_gate.artifacts import files
 from mirage_gate.artifacts.cuda import LOADED, SENTINEL
 from mirage_gate.artifacts.names import layer_in, role_of, spans
+
+if TYPE_CHECKING:
+    from mirage_gate.facts.plan.comparing import Planned
 
 VERSION = 1
 
@@ -44,7 +48,10 @@ class Held(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
 
 
 class Lock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The wiring of a run. ``tasks`` and ``events`` are counts by rank."""
+    """The wiring of a run. ``tasks`` and ``events`` are counts by rank.
+
+    ``plan`` are the lines of the lowest rank's; a lock of earlier versions has none.
+    """
 
     version: int
     ranks: list[int]
@@ -53,6 +60,7 @@ class Lock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     layers: dict[str, str]
     task_types: dict[int, str]
     tensors: dict[str, Held]
+    plan: list[str] = []
 
     @classmethod
     def of(cls, summaries: Iterable[Summary]) -> Lock:
@@ -80,6 +88,7 @@ class Lock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             layers=_layers(ranks[0]) if ranks else {},
             task_types=dict(sorted(types.items())),
             tensors=tensors,
+            plan=ranks[0].plan.splitlines() if ranks else [],
         )
 
     def held(self, name: str, rank: int) -> Held | None:
@@ -97,7 +106,12 @@ class Lock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def text(self) -> str:
         """Give the file: a line for each tensor, sorted."""
         head = msgspec.to_builtins(msgspec.structs.replace(self, tensors={}), str_keys=True)
-        lines = [f"  {_json(key)}: {_json(head[key])}," for key in head if key != "tensors"]
+        lines = [
+            f"  {_json(key)}: {_json(head[key])}," for key in head if key not in ("tensors", "plan")
+        ]
+        if self.plan:
+            statements = ",\n".join(f"    {_json(line)}" for line in self.plan)
+            lines.append(f'  "plan": [\n{statements}\n  ],')
         encoded = msgspec.to_builtins(self.tensors, str_keys=True)
         tensors = ",\n".join(f"    {_json(name)}: {_json(encoded[name])}" for name in self.tensors)
         return "\n".join(["{", *lines, '  "tensors": {', tensors, "  }", "}"]) + "\n"
@@ -135,8 +149,17 @@ class Locked(msgspec.Struct, frozen=True):
     lock: Lock
     path: str
     lines: dict[str, int]
+    plan_at: int = 0
+
+    def planned(self) -> Planned | None:
+        """Give the plan that is in it. Raises :class:`mirage_gate.agreed.plans.NotAPlan`."""
+        if not self.lock.plan:
+            return None
+        text = "\n".join(self.lock.plan)
+        return plans.planned(self.path, text, before=self.plan_at)[1]
 
 
+_PLAN_LINE = re.compile(r'^  "plan": \[$', re.MULTILINE)
 _TENSOR_LINE = re.compile(r'^    ("(?:[^"\\]|\\.)*"):', re.MULTILINE)
 
 
@@ -161,7 +184,8 @@ def decode(data: bytes, path: str) -> Locked:
         line += text.count("\n", at, match.start())
         at = match.start()
         lines[json.loads(match[1])] = line
-    return Locked(lock, path, lines)
+    plan = _PLAN_LINE.search(text)
+    return Locked(lock, path, lines, text.count("\n", 0, plan.start()) + 1 if plan else 0)
 
 
 # --- What changed ----------------------------------------------------------------------

@@ -72,6 +72,7 @@ def summarize(facts: RankFacts) -> Summary:
         collectives=_tuple(_collectives(facts)),
         sent=_tuple(_sent(facts)),
         awaited=_tuple(_awaited(facts)),
+        plan=str(facts.plan),
     )
 
 

@@ -126,7 +126,7 @@ class Summary(msgspec.Struct, frozen=True, omit_defaults=True):
     ``world_size`` is the number of ranks that the kernel was made for, None where the CUDA
     file does not say. ``gpu`` is the rank that the event ids say, and ``gpu_at`` where, if it
     is another one; ``named`` tells whether the files' names say one too. ``findings`` are
-    those of this rank alone.
+    those of this rank alone. ``plan`` is the model that it computes, as text.
     """
 
     rank: int
@@ -147,6 +147,7 @@ class Summary(msgspec.Struct, frozen=True, omit_defaults=True):
     collectives: tuple[Collective, ...] = ()
     sent: tuple[Sent, ...] = ()
     awaited: tuple[Awaited, ...] = ()
+    plan: str = ""
     findings: tuple[Finding, ...] = ()
 
     @property

@@ -32,6 +32,12 @@ def options(command: _Command) -> _Command:
             metavar="NAMES",
             help="Critical tensors, comma-separated; +NAME adds to the built-in list.",
         ),
+        click.option(
+            "--plan",
+            metavar="FILE",
+            type=click.Path(exists=True, dir_okay=False),
+            help="The plan that was agreed, to hold the model to.  [default: the lock's]",
+        ),
         _common.ranks_option,
         click.option(
             "--builder",
@@ -100,6 +106,7 @@ def asked(values: Mapping[str, Any]) -> Asked:
         task_types=types,
         workers=values["workers"] or settings.workers or 0,
     )
+    known = msgspec.structs.replace(known, plan=_run.plan_from(settings, values["plan"], memory))
     if not look.show_settings:
         known = _model.meant(
             settings, known, values["model_config"], values["weights"], values["layers"]
@@ -120,7 +127,11 @@ def asked(values: Mapping[str, Any]) -> Asked:
         locate=values["locate_at"] or settings.locate or "auto",
         jobs=values["jobs"] or settings.jobs,
         look=look,
-        read=(*builders, values["lock"] or settings.lock or ""),
+        read=(
+            *builders,
+            values["lock"] or settings.lock or "",
+            values["plan"] or settings.plan or "",
+        ),
     )
 
 
@@ -136,6 +147,7 @@ def show_settings(known: Asked, values: Mapping[str, Any], **more: Any) -> int:
         "fail-on": values["fail_on"],
         "min-severity": values["min_severity"],
         "lock": values["lock"],
+        "plan": values["plan"],
         "baseline": values["baseline"],
         "builder": values["builders"],
         "locate": values["locate_at"],

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mirage_gate.agreed.memory import Memory
     from mirage_gate.auditing.selection import Selection
     from mirage_gate.config import Config
+    from mirage_gate.facts.plan.comparing import Planned
     from mirage_gate.findings import Severity
     from mirage_gate.report import FailOn, Report
 
@@ -236,6 +237,19 @@ def memory_from(
         raise click.UsageError(f"{lock_file} {error}") from error
     except NotAReport as error:
         raise click.UsageError(f"{baseline_file} {error}") from error
+    except OSError as error:
+        raise click.UsageError(f"{error.filename}: {error.strerror or error}") from error
+
+
+def plan_from(settings: Config, plan: str | None, memory: Memory) -> Planned | None:
+    """Read the plan that a model is held to: one that is named, else the lock's."""
+    from mirage_gate.agreed import plans
+
+    file = plan or settings.plan
+    try:
+        return plans.read(file)[1] if file else memory.lock.planned() if memory.lock else None
+    except plans.NotAPlan as error:
+        raise click.UsageError(str(error)) from error
     except OSError as error:
         raise click.UsageError(f"{error.filename}: {error.strerror or error}") from error
 

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from mirage_gate.artifacts import pairs
+from mirage_gate.artifacts.cuda import SENTINEL
 from mirage_gate.artifacts.names import spans
 from mirage_gate.auditing import reading
-from mirage_gate.commands import _common, _run
+from mirage_gate.commands import _common, _run, _show_values
 from mirage_gate.escaping import plain
 from mirage_gate.facts import Options, RankFacts
 
@@ -42,6 +43,7 @@ def command(
 
     Each operator that carries it has a line with a mark per layer: # it does, with the usual
     number of tasks; + with another number; . the operator is there and does not carry it.
+    Below are the values that go through it: who writes each, and who sees it.
     Without TENSOR, list them all.
     """
     types = _common.task_types_from(_common.settings_from(config_file), runtime_header)
@@ -131,6 +133,8 @@ def _rank(facts: RankFacts, tensor: str) -> Iterator[str]:
     for row in rows:
         if row.outside:
             yield f"  {row.label:{label}}  {_tasks(row.outside)} outside of the layers"
+    if tensor != SENTINEL and wiring.real(tensor):
+        yield from _show_values.lines(facts, tensor)
 
 
 class _Row(NamedTuple):

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from mirage_gate.facts.model.shapes import Shapes
     from mirage_gate.facts.order import Order
     from mirage_gate.facts.plan import Plan, Program
+    from mirage_gate.facts.plan.comparing import Planned
     from mirage_gate.facts.regions import Regions
     from mirage_gate.facts.siblings import Siblings
     from mirage_gate.facts.signatures import Signatures
@@ -43,7 +44,7 @@ class Options(msgspec.Struct, frozen=True):
     the model's own description, ``checkpoint`` its weights, where there is one; ``layers`` are
     those of the model that the graph is meant to have, None for all. ``weight_names`` are the
     user's own pairs of a graph's name and the checkpoint's, ``weights_absent`` the checkpoint's
-    names that are not loaded on purpose.
+    names that are not loaded on purpose. ``plan`` is what the model is to compute.
     """
 
     critical: Critical = msgspec.field(default_factory=Critical)
@@ -53,6 +54,7 @@ class Options(msgspec.Struct, frozen=True):
     model: ModelConfig | None = None
     checkpoint: Checkpoint | None = None
     layers: frozenset[int] | None = None
+    plan: Planned | None = None
     weight_names: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     weights_absent: tuple[str, ...] = ()
 

@@ -50,6 +50,7 @@ WORDS: dict[str, str] = {
     "MLA_MTP_REDUCE": _MLA_MERGE,
     "MLA_MTP_DECODE_REDUCE": _MLA_MERGE,
     "MLA_PREFILL": "i4 = mla_prefill(i0, i1, i2, i3)",
+    "MLA_ROPE_Q": "o0 = rope(i0, i1, i2)",
     "SILU_MUL": "o0 = silu_mul(i0)",
     "SILU_MUL_LINEAR_WITH_RESIDUAL": "m = silu_mul(i0); o0 = linear(m, i1) + i2",
     "MOE_TOPK_SOFTMAX": "o0, o1, o2 = topk_softmax(i0)",

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import msgspec
 
 from mirage_gate.facts.plan.notation import NONE, Block, Plan, Statement, braced, quoted
 from mirage_gate.facts.plan.program import Atom, Operand, Program, Step
+from mirage_gate.facts.plan.running import are_classes
 from mirage_gate.facts.words import ADD, ALL_REDUCE, PUT, ZEROS
 
 _STREAM, _RESIDUAL = "x", "r"
@@ -60,6 +61,13 @@ class _Segment(msgspec.Struct):
 def fold(program: Program) -> Plan:
     """Name the values of a program and fold alike layers."""
     return _Folder(program).plan()
+
+
+def line_of(program: Program, number: int) -> str:
+    """Give one statement of a program as a plan has it, with its layer: ``layer 3: h = …``."""
+    row = next(islice(_Folder(program).rows(), number, None))
+    layer = program.steps[number].layer
+    return str(row) if layer is None else f"layer {layer}: {row}"
 
 
 def segments(program: Program) -> list[_Segment]:
@@ -113,17 +121,20 @@ class _Folder:
         return found
 
     def plan(self) -> Plan:
+        """Give all of it."""
+        every = self.rows()
+        rows = [list(islice(every, len(segment.steps))) for segment in self.segments]
+        return Plan(tuple(_blocks(self.segments, rows)))
+
+    def rows(self) -> Iterator[Statement]:
+        """Give the statement of every step, in order."""
         holder: dict[str, Key] = {}
-        rows: list[list[Statement]] = []
         for at, segment in enumerate(self.segments):
-            row = []
             for number in segment.steps:
                 operands = [self._term(o, number, holder) for o in self.steps[number].operands]
                 added = [self._term(o, number, holder) for o in self.steps[number].added]
                 results = list(self._bind(number, at, holder))
-                row.append(self._statement(number, results, operands, added))
-            rows.append(row)
-        return Plan(tuple(_blocks(self.segments, rows)))
+                yield self._statement(number, results, operands, added)
 
     def _statement(
         self, number: int, results: list[str], operands: list[str], added: list[str]
@@ -253,7 +264,7 @@ class _Folder:
                 return f"{quoted(atom.name)}@before"
             if atom.layer is None or atom.layer == layer:
                 return quoted(atom.name)
-            shared = len(self.layers_of[atom.name, atom.layer]) > 1
+            shared = len(self.layers_of[atom.name, atom.layer] - {atom.layer}) > 1
             return f"{quoted(atom.name)}@{_where(atom.layer, layer, shared)}"
         key = (atom.step, atom.result)
         name = self.names.get(key)
@@ -342,6 +353,9 @@ def _blocks(found: Sequence[_Segment], rows: Sequence[list[Statement]]) -> Itera
             run += not ascending and key != last
             last = key
             classes.setdefault((run, key), []).append(i)
+        gathered = [[found[i].layer or 0 for i in members] for members in classes.values()]
+        if not ascending and are_classes(gathered):
+            classes = {(i,): [i] for i in range(at, end)}  # it would read as ascending
         for members in classes.values():
             yield Block(
                 tuple(found[i].layer or 0 for i in members),
