@@ -21,7 +21,6 @@ from mirage_gate.artifacts import pairs, provenance
 from mirage_gate.artifacts.provenance import Provenance
 from mirage_gate.auditing.selection import Selection
 from mirage_gate.building import together
-from mirage_gate.building.record import counted
 from mirage_gate.config import Locate
 from mirage_gate.facts import Options
 from mirage_gate.findings import in_order
@@ -131,7 +130,7 @@ class Gate:
 
         cuda = emitted.cuda.encode("utf-8", errors="replace")
         graph = emitted.graph.encode("utf-8", errors="replace")
-        made = emitted.record.written(emitted.rank, emitted.world_size, cuda, len(graph))
+        made = emitted.record.written(emitted.rank, emitted.world_size, cuda, graph)
         try:
             pair = self._written(emitted.rank, cuda, graph)
         except OSError as error:
@@ -143,7 +142,6 @@ class Gate:
         outcome = audit_pair(
             pair, Job(settings.options, settings.selection, True, True, settings.jobs > 1)
         )
-        made = counted(made, outcome.report.tasks)
         file = Path(pair.cuda).parent / provenance.name(emitted.rank)
         try:
             file.write_bytes(provenance.encode(made))

@@ -21,6 +21,8 @@ import msgspec
 
 from mirage_gate.artifacts import provenance
 from mirage_gate.artifacts.provenance import Frame, OperatorMade, Provenance, TensorMade
+from mirage_gate.building.matching import Sized as _Sized
+from mirage_gate.building.matching import placed
 
 _DEEPEST = 24
 """Frames of one stack that are kept, those nearest to the call."""
@@ -28,9 +30,6 @@ _DEEPEST = 24
 _LAYER = re.compile(r"(?:^|[._])layers?[._](\d{1,4})(?:[._]|$)")
 _PUTS = "nvshmem_allgather_strided_put"
 """The one task of which a block makes several: one for each other rank."""
-
-_FRAMEWORK = 2
-"""Tasks that every graph begins with: TERMINATE and BEGIN."""
 
 _GATE = str(Path(__file__).resolve().parent.parent) + os.sep
 _PYTHON = tuple(
@@ -53,6 +52,11 @@ class _Operator(msgspec.Struct):
     tensors: tuple[str | None, ...]
 
 
+def _tasks_of(operator: _Operator, world_size: int) -> int:
+    count = math.prod(operator.grid) if operator.grid is not None else 0
+    return count * max(world_size - 1, 0) if operator.task == _PUTS else count
+
+
 class Record:
     """All that was done to one graph."""
 
@@ -62,6 +66,7 @@ class Record:
         self._tensors: dict[str, tuple[str, int]] = {}
         self._names: dict[int, str] = {}
         self._kept: list[object] = []  # or another object would get the same id
+        self._parts: dict[str, str] = {}  # of a tensor that exists only as its parts
         self._operands: tuple[str | None, ...] = ()
         self._operators: list[_Operator] = []
 
@@ -74,6 +79,13 @@ class Record:
         if name not in self._tensors:
             call, stack = self._stack(default)
             self._tensors[name] = (call, stack)
+
+    def fused(self, parts: object, name: object) -> None:
+        """Note which tensors stand for one that is in neither file."""
+        if isinstance(name, str) and isinstance(parts, list | tuple):
+            for part in parts:
+                if known := self._names.get(id(part)):
+                    self._parts[known] = name
 
     def given(self, tensors: object) -> None:
         """Note what the next operator is given."""
@@ -106,7 +118,7 @@ class Record:
             calls.pop()  # what runs the builder: a test runner, a launcher
         return call, self._stacks.setdefault(tuple(calls), len(self._stacks))
 
-    def written(self, rank: int, world_size: int, cuda: bytes, graph_bytes: int) -> Provenance:
+    def written(self, rank: int, world_size: int, cuda: bytes, graph: bytes) -> Provenance:
         """Give the provenance of the graph that was emitted from all this."""
         files: dict[str, int] = {}
         stacks = [tuple(_frames(calls, files)) for calls in self._stacks]
@@ -114,32 +126,28 @@ class Record:
         known = {number for number, stack in enumerate(stacks) if stack}
         numbers = {old: new for new, old in enumerate(sorted(known))}
         layers = _filled([_layer(names.tensors) for names in self._operators])
-        first = _FRAMEWORK
-        operators = []
-        for operator, layer in zip(self._operators, layers, strict=True):
-            count = math.prod(operator.grid) if operator.grid is not None else 0
-            if operator.task == _PUTS:
-                count *= max(world_size - 1, 0)
-            if not count:
-                first = -1  # from here on nobody can tell
-            if operator.stack in numbers:
-                operators.append(
-                    OperatorMade(
-                        operator.call,
-                        operator.task,
-                        numbers[operator.stack],
-                        first,
-                        count if first >= 0 else 0,
-                        layer,
-                        operator.tensors,
-                    )
-                )
-            first = first + count if first >= 0 else -1
+        places = placed(
+            [_Sized(one.tensors, _tasks_of(one, world_size)) for one in self._operators],
+            graph,
+            self._parts,
+        )
+        operators = [
+            OperatorMade(
+                operator.call,
+                operator.task,
+                numbers[operator.stack],
+                *place,
+                layer,
+                operator.tensors,
+            )
+            for operator, layer, place in zip(self._operators, layers, places, strict=True)
+            if operator.stack in numbers
+        ]
         return Provenance(
             version=provenance.VERSION,
             rank=rank,
             world_size=world_size,
-            pair=provenance.of_pair(cuda, graph_bytes),
+            pair=provenance.of_pair(cuda, len(graph)),
             files=tuple(files),
             stacks=tuple(stack for stack in stacks if stack),
             tensors=tuple(
@@ -149,15 +157,6 @@ class Record:
             ),
             operators=tuple(operators),
         )
-
-
-def counted(made: Provenance, tasks: int) -> Provenance:
-    """Keep which tasks an operator has only where all of them add up to the graph's."""
-    last = max((one.first_task + one.tasks for one in made.operators), default=tasks)
-    if last == tasks and all(one.first_task >= 0 for one in made.operators):
-        return made
-    lost = tuple(msgspec.structs.replace(one, first_task=-1, tasks=0) for one in made.operators)
-    return msgspec.structs.replace(made, operators=lost)
 
 
 class Machinery:

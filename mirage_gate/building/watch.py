@@ -242,7 +242,10 @@ class _Hooks(importlib.abc.MetaPathFinder):
         name = kwargs.get("name", args[position] if len(args) > position else None)
         # A tensor is attached, or made of several.
         tensor = kwargs.get("t", args[0] if args else None) if result is None else result
-        self._record(graph).named(tensor, name, call)
+        record = self._record(graph)
+        if call == "fuse_tensors":
+            record.fused(kwargs.get("input", args[0] if args else None), name)
+        record.named(tensor, name, call)
         return result
 
     def _operands(

@@ -157,7 +157,7 @@ def _without_scale_strides(text: str) -> str:
     graph = json.loads(text)
     for task in graph["all_tasks"]:
         for tensor in task["inputs"] or ():
-            if task["task_type"] == 276 and re.fullmatch(
+            if task["task_type"] in (276, 277) and re.fullmatch(
                 r"layer_\d+_(?!moe).*_scale", tensor["base_ptr"]
             ):
                 tensor["strides"] = tensor["offset"] = None
@@ -175,23 +175,27 @@ def test_the_graph_of_four_layers_of_deepseek_is_the_real_one(
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_every_task_is_of_the_operator_that_was_seen(emit: Emit, tmp_path: Path, name: str) -> None:
-    """Operand by operand: what the provenance says of a task is what the graph says."""
+    """Operand by operand, each task of one operator: where MPK puts operators in another order too.
+
+    DeepSeek-V3's does: the order of registration is not that of the tasks.
+    """
     emit(PAIRS[name], tmp_path)
     for file in tmp_path.glob("provenance_*.json"):
         made = json.loads(file.read_text())
         graph = json.loads((tmp_path / f"task_graph_{made['rank']}.json").read_text())
         names = {tensor["name"] for tensor in made["tensors"]}
-        at = 2
+        told: set[int] = set()
         for operator in made["operators"]:
-            assert operator["first_task"] == at, operator
-            for task in graph["all_tasks"][at : at + operator["tasks"]]:
+            tasks = range(operator["first_task"], operator["first_task"] + operator["tasks"])
+            assert tasks, operator
+            assert told.isdisjoint(tasks)
+            told.update(tasks)
+            for task in map(graph["all_tasks"].__getitem__, tasks):
                 slots = [*(task["inputs"] or ()), *(task["outputs"] or ())]
-                for slot, given in zip(slots, operator["tensors"], strict=False):
-                    if given is not None:
-                        assert slot["base_ptr"] in (given, given.replace(".", "_"))
-                        assert given in names
-            at += operator["tasks"]
-        assert at == len(graph["all_tasks"])
+                for slot, given in zip(slots, operator["tensors"], strict=True):
+                    assert slot["base_ptr"] == (given or "nullptr")
+                    assert given is None or given in names
+        assert told == set(range(2, len(graph["all_tasks"])))
 
 
 HOPPER = "demo/qwen3/demo_hopper.py"

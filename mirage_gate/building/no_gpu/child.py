@@ -17,7 +17,6 @@ import msgspec
 from mirage_gate.artifacts import pairs, provenance
 from mirage_gate.building import script
 from mirage_gate.building.no_gpu.machine import Machine
-from mirage_gate.building.record import counted
 from mirage_gate.building.watch import Emitted, Watch
 
 _end_process = os._exit  # while a script runs, its name stands for something else
@@ -63,8 +62,7 @@ def main() -> NoReturn:
 def _emitted(task: Task, emitted: Emitted) -> NoReturn:
     cuda = emitted.cuda.encode("utf-8", errors="replace")
     graph = emitted.graph.encode("utf-8", errors="replace")
-    made = emitted.record.written(emitted.rank, emitted.world_size, cuda, len(graph))
-    made = counted(made, graph.count(b'"task_type":'))
+    made = emitted.record.written(emitted.rank, emitted.world_size, cuda, graph)
     made = msgspec.structs.replace(made, asserts=_asserts(task))
     out = Path(task.out)
     names = (*pairs.FAMILIES[0].names(emitted.rank), provenance.name(emitted.rank))

@@ -27,7 +27,7 @@ import msgspec
 
 from mirage_gate.building.no_gpu.sources import Sources
 
-_RECIPE = 1
+_RECIPE = 2
 """To be raised with any change below that changes what is built."""
 
 _HOST = Path(__file__).resolve().parent / "host"
@@ -77,7 +77,7 @@ def build(sources: Sources, say: Callable[[str], None]) -> Generator:
     headers = _digest(_headers(sources.root), sources.root)
     binding = sorted((sources.package / "_cython").glob("*.p[xy]*"))
     key = _hash(
-        str(_RECIPE),
+        " ".join((str(_RECIPE), *_FLAGS, *_LINK)),
         tools.version,
         headers,
         _digest(_units(sources.root), sources.root),
@@ -255,7 +255,7 @@ def _build(
     def compiled(unit: Path) -> Path | str:
         nonlocal done
         source = _digest([unit], unit.parent)
-        key = _hash(tools.version, headers, stubs, " ".join(_FLAGS), source)
+        key = _hash(tools.version, headers, stubs, " ".join((str(_RECIPE), *_FLAGS)), source)
         kept = objects / f"{key}.o"
         if not kept.is_file():
             try:
