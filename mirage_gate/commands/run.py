@@ -181,16 +181,17 @@ def _without_gpu(asked: _asked.Asked, keep: str | None, **plan: Any) -> int:
     """Emit in processes of their own, then audit what lies there as `check` does."""
     from mirage_gate.auditing import ranks as all_ranks
     from mirage_gate.building.no_gpu import session
+    from mirage_gate.commands._progress import progress
 
     folder = keep or tempfile.mkdtemp(prefix="mirage-gate-")
     try:
-        with _common.progress() as progress:
-            found = session.emit(session.Plan(out=folder, **plan), progress, _run.warn)
+        found = session.emit(session.Plan(out=folder, **plan), _run.warn, _run.warn)
+        with progress(found) as watch:
             report = all_ranks.check(
                 found,
                 asked.options,
                 asked.selection,
-                progress,
+                watch,
                 memory=asked.memory,
                 jobs=asked.jobs or all_ranks.default_jobs(found),
                 summarize=True,
