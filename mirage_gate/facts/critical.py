@@ -64,7 +64,7 @@ class Critical(msgspec.Struct, frozen=True):
         """Whether a tensor of this name and storage kind is critical."""
         if name in self.exact:
             return True
-        if kind not in LOADED:
+        if kind not in LOADED and kind != "unknown":
             return False
         if any(fnmatchcase(name, pattern) for pattern in self.patterns):
             return True

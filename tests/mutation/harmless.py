@@ -375,3 +375,40 @@ def allocation_padded(subject: Subject, rng: random.Random) -> Iterator[Mutant]:
         draft = Draft(subject, f"{name} is padded")
         draft.replace(f"cudaMalloc(&{name}, {nbytes})", f"cudaMalloc(&{name}, {nbytes + 4096})")
         yield draft.mutant()
+
+
+# -- the loader ----------------------------------------------------------------------------------
+
+
+@harmless()
+def loaded_by_other_names(subject: Subject, rng: random.Random) -> Iterator[Mutant]:
+    """Every tensor is asked for by the checkpoint's name, in every layer alike."""
+    plain = r'(char \*\w+ = static_cast<char\*>\(model_tensors\.at\(")'
+    if not re.search(plain, subject.cuda):
+        return
+    for layer, other in ((r"model.layers.\2.\3.weight", r"\2.weight"), (r"L\2/\3", r"w/\2")):
+        cuda = re.sub(plain + r"layer_(\d+)_(\w+)", r"\1" + layer, subject.cuda)
+        cuda = re.sub(plain + r"(?!layer)(\w+)(?=\")", r"\1" + other, cuda)
+        yield Mutant(cuda, Draft(subject).text(), what=f"loaded as {layer}")
+
+
+@harmless()
+def memory_of_another_allocator(subject: Subject, rng: random.Random) -> Iterator[Mutant]:
+    """A buffer gets its memory from a function that nobody here knows."""
+    for name in mixed(rng, subject.kinds("scratch")):
+        line = re.search(rf"^.*cudaMalloc\(&{re.escape(name)}, .*$", subject.cuda, re.MULTILINE)
+        if line is None:
+            continue
+        call = rng.choice([f"CHECK(pool.get(&{name}, 4096));", f"{name} = take(4096);"])
+        cuda = subject.cuda.replace(line[0], f"  {call}")
+        yield Mutant(cuda, Draft(subject).text(), what=call)
+
+
+@harmless()
+def variables_of_other_names(subject: Subject, rng: random.Random) -> Iterator[Mutant]:
+    """The pointers are numbered and not named: the map's keys are the names."""
+    names = {name: f"t{number}" for number, name in enumerate(subject.storage)}
+    pattern = re.compile(r"(?<![\w.\"])(" + "|".join(map(re.escape, names)) + r")(?![\w.\"])")
+    end = subject.cuda.index('  all_tensors["nullptr"]')
+    head = pattern.sub(lambda found: names[found[1]], subject.cuda[:end])
+    yield Mutant(head + subject.cuda[end:], Draft(subject).text(), what="numbered pointers")

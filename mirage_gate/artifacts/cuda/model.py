@@ -62,7 +62,7 @@ class Declaration(msgspec.Struct, frozen=True):
     that gave a buffer its memory before it was entered, ``late`` the one that did so after.
     ``memory`` is the same for two declarations exactly if one statement made the memory of both;
     it is empty where that is not known. ``undone`` are statements after this one that take it
-    back.
+    back. ``unmade``: nothing in the text can have given the variable its memory.
 
     ``kind`` and ``nbytes`` of an entry that is null are those of the variable of its name.
     """
@@ -83,6 +83,7 @@ class Declaration(msgspec.Struct, frozen=True):
     late: Location | None = None
     memory: str = ""
     undone: tuple[Undoing, ...] = ()
+    unmade: bool = False
 
 
 class Branch(msgspec.Struct, frozen=True):

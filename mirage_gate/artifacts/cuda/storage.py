@@ -8,7 +8,9 @@ bytes added to it; what else happens to it makes it unknown.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
+from functools import cached_property
 
 import msgspec
 
@@ -50,12 +52,17 @@ _VALUE = statement(
     rf"|nvshmem_malloc \( (\d+) \)|(nullptr|NULL|0)\b|{VARIABLE}) "
 )
 _ADDED = statement(r" ([+-]) (\d+) ")
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_HANDED = re.compile(r"(?:&\s*|(?<!assert)[(,]\s*)([A-Za-z_]\w*)\s*(?=[,)])")
 _LONGEST_NAME = 256
 _LONGEST_VALUE = 400
 
 
 class Memory(msgspec.Struct, eq=False):
-    """A piece of memory. ``at`` and ``end`` are those of the statement that defines it."""
+    """A piece of memory. ``at`` and ``end`` are those of the statement that defines it.
+
+    ``bare``: that statement gives the pointer no value, so something else has to.
+    """
 
     kind: Kind
     at: int
@@ -67,6 +74,7 @@ class Memory(msgspec.Struct, eq=False):
     allocation: int = -1
     allocation_end: int = -1
     entries: list[_Entry] = msgspec.field(default_factory=list)
+    bare: bool = False
 
     @property
     def identity(self) -> str:
@@ -85,7 +93,7 @@ class _Pointer(msgspec.Struct, frozen=True):
 
 
 class _Entry(msgspec.Struct):
-    """A declaration while it may still be undone."""
+    """A declaration while it may still be undone. ``early``: its variable is not defined yet."""
 
     name: str
     at: int
@@ -93,6 +101,7 @@ class _Entry(msgspec.Struct):
     value: str
     variable: str
     pointer: _Pointer
+    early: bool = False
     undone: list[Undoing] = msgspec.field(default_factory=list)
 
 
@@ -127,6 +136,32 @@ class Storage:
         """Give what was declared, in the order of the text."""
         return tuple([self._declared(entry) for entry in self._entries])
 
+    def _unmade(self, entry: _Entry) -> bool:
+        """Whether nothing in the text can have given an entry's variable its memory."""
+        memory = entry.pointer.memory
+        if not entry.variable or entry.pointer.null:
+            return False
+        if memory is None:
+            variable, later = entry.variable, entry.variable in self._variables
+            alone = self._mentions[variable] <= self._entered[variable]
+            return entry.early and (later or alone)
+        return memory.bare and memory.allocation < 0 and entry.variable not in self._handed
+
+    @cached_property
+    def _handed(self) -> frozenset[str]:
+        """The variables that are handed to a call, by address or not: it may allocate them."""
+        return frozenset(_HANDED.findall(self._masked))
+
+    @cached_property
+    def _mentions(self) -> Counter[str]:
+        """How often each word stands in the text."""
+        return Counter(_WORD.findall(self._masked))
+
+    @cached_property
+    def _entered(self) -> Counter[str]:
+        """How often each variable is entered."""
+        return Counter(entry.variable for entry in self._entries)
+
     def _end(self, at: int) -> int:
         """One past the ``;`` that ends the statement going on at ``at``, or ``at``."""
         return self._masked.find(";", at, at + END_OF_STATEMENT) + 1 or at
@@ -143,6 +178,7 @@ class Storage:
             value = variable = match[2] or ""
             pointer = self._variables.get(variable) if variable else None
             end = match.end()
+            early = pointer is None
             if pointer is None:
                 start = match.start(2) if variable else end
                 end = end if variable else self._end(end)
@@ -156,6 +192,7 @@ class Storage:
                 value=value,
                 variable=variable,
                 pointer=pointer,
+                early=early,
             )
             self._entries.append(entry)
             self._standing.setdefault(entry.name, []).append(entry)
@@ -187,7 +224,8 @@ class Storage:
                 pointer = self._pointer(match.end(), max(end - 1, match.end()), kind, at)
         else:
             # a char pointer without a value is allocated and filled by copies
-            pointer = _Pointer(Memory("shuffled" if kind == "host" else kind, at, end))
+            made: Kind = "shuffled" if kind == "host" else kind
+            pointer = _Pointer(Memory(made, at, end, bare=True))
         self._variables[match[1]] = pointer
 
     def _pointer(self, start: int, end: int, kind: Kind = "unknown", at: int = -1) -> _Pointer:
@@ -310,6 +348,7 @@ class Storage:
                 shift=entry.pointer.shift,
                 null=null,
                 undone=tuple(entry.undone),
+                unmade=self._unmade(entry),
             )
         allocated = memory.allocation >= 0
         allocation = self._location(memory.allocation, memory.allocation_end) if allocated else None
@@ -331,6 +370,7 @@ class Storage:
             late=None if before else allocation,
             memory="" if null else memory.identity,
             undone=tuple(entry.undone),
+            unmade=self._unmade(entry),
         )
 
 

@@ -36,14 +36,17 @@ RULE = Rule(
 def out_of_bounds(facts: RankFacts) -> Iterator[Finding]:
     tensors = facts.graph.tensors
     for name, declaration, accesses in touched_tensors(facts):
-        if declaration.nbytes is None or facts.regions.of(name).end <= declaration.nbytes:
+        if declaration.nbytes is None:
+            continue
+        room = declaration.nbytes - (declaration.shift or 0)  # it may be entered further on
+        if facts.regions.of(name).end <= room:
             continue
         over = [
             (extent, access)
             for access in accesses
             if not (access.slot.remote and access.writes)
             and (extent := extent_of(tensors[access.tensor])) is not None
-            and extent > declaration.nbytes
+            and extent > room
         ]
         if not over:
             continue
@@ -52,7 +55,7 @@ def out_of_bounds(facts: RankFacts) -> Iterator[Finding]:
         yield RULE.finding(
             facts.rank,
             (
-                f"the tile at bytes {offset}..{extent - 1} runs {extent - declaration.nbytes} "
+                f"the tile at bytes {offset}..{extent - 1} runs {extent - room} "
                 f"bytes past the end of {name}{size(declaration)}; so do the tiles of "
                 f"{tasks(facts, groups_of(access for _, access in over))}"
             ),

@@ -1,4 +1,4 @@
-"""MG204: the copies that fill a shuffled tensor do not tile it."""
+"""MG204: the copies that fill a shuffled tensor do not tile it, or not as it is read."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from mirage_gate.facts.regions import TensorRegions
 from mirage_gate.findings import Finding, Severity
 from mirage_gate.rules._words import size
 from mirage_gate.rules.base import Rule
+from mirage_gate.rules.bytes._copies import Orders
 
 if TYPE_CHECKING:
     from mirage_gate.facts import RankFacts
@@ -18,20 +19,35 @@ RULE = Rule(
     "MG204",
     "shuffle-gap",
     Severity.ERROR,
-    "The copies that fill a shuffled tensor do not tile it.",
+    "The copies that fill a shuffled tensor do not tile it, or not as it is read.",
     why="""
         A shuffled tensor is filled by the host, row block by row block, from its sources. A
-        gap stays uninitialised, an overlap loses what was copied first.
+        gap stays uninitialised, an overlap loses what was copied first. A source that is copied
+        twice takes another's place. And the rows have to lie as they are taken apart again:
+        attention takes one KV head's queries, key and value from a tile, silu the gate from one
+        half of its tile and what it multiplies from the other.
     """,
-    example="`qkv_proj` has 12,582,912 bytes and the copy of V is 1,024 rows short.",
-    fix="Make the sources' shapes add up to the shuffled tensor's.",
+    example="""
+        `qkv_proj` has 12,582,912 bytes and the copy of V is 1,024 rows short; or Q, K and V
+        are copied one behind the other, and attention takes them a KV head at a time.
+    """,
+    fix="""
+        Make the sources' shapes add up to the shuffled tensor's, and shuffle them in the order
+        and the groups that its reader takes.
+    """,
+    limits="""
+        Who reads it is known for the attention and silu kernels whose slots are known, behind a
+        linear operator. Which part is which goes by the sources' names.
+    """,
 )
 
 
 @RULE.checked_by
 def shuffle_gap(facts: RankFacts) -> Iterator[Finding]:
-    for name, declaration in facts.declared.items():
-        if declaration.kind != "shuffled" or declaration.nbytes is None:
+    shuffled = {n: d for n, d in facts.declared.items() if d.kind == "shuffled"}
+    orders = Orders(facts) if shuffled else None
+    for name, declaration in shuffled.items():
+        if declaration.nbytes is None or orders is None:
             continue
         rows = {
             i: Tensor(name, copy.offset, 930, (copy.height, copy.width), (copy.pitch, 1))
@@ -55,15 +71,22 @@ def shuffle_gap(facts: RankFacts) -> Iterator[Finding]:
         ]
         if regions.undecided:
             texts = [f"its copies cannot be compared: {regions.undecided}"]
+        texts += orders.problems(name, declaration)
         if not texts:
             continue
         yield RULE.finding(
             facts.rank,
             f"shuffled {name}{size(declaration)}: {'; '.join(texts)}",
             declaration.location,
-            hint="make the sources' shapes add up to the tensor's",
-            related=tuple(
-                copy.location.saying(f"copies {copy.source}") for copy in declaration.copies[:8]
+            hint="make the sources add up to the tensor, in the order in which it is read",
+            related=(
+                *(c.location.saying(f"copies {c.source}") for c in declaration.copies[:8]),
+                *(
+                    facts.in_graph(
+                        "all_tasks", one.reader.first, "inputs", one.slot, "dims", note="taken so"
+                    )
+                    for one in orders.readers(name)[:2]
+                ),
             ),
             tensor=name,
         )

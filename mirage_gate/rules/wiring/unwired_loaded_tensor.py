@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mirage_gate.artifacts.cuda import LOADED
+from mirage_gate.artifacts.names import role_of
 from mirage_gate.findings import Finding, Severity
 from mirage_gate.rules._words import storage
 from mirage_gate.rules.base import Rule
@@ -36,14 +37,18 @@ RULE = Rule(
 
 @RULE.checked_by
 def unwired_loaded_tensor(facts: RankFacts) -> Iterator[Finding]:
+    loaded = {role_of(name) for name, d in facts.declared.items() if d.kind in LOADED}
     for name, declaration in facts.declared.items():
-        if declaration.kind not in LOADED or facts.is_critical(declaration):
+        kind = declaration.kind
+        if kind == "unknown" and role_of(name) in loaded:
+            kind = "host"  # as in the other layers, whatever statement gives it its memory
+        if kind not in LOADED or facts.is_critical(declaration):
             continue
         if not facts.wiring.of(name):
             yield RULE.finding(
                 facts.rank,
                 (
-                    f"{declaration.kind} tensor {name} is loaded and no task reads or writes it "
+                    f"{kind} tensor {name} is loaded and no task reads or writes it "
                     "(input_refs=0, output_refs=0)"
                 ),
                 declaration.location,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mirage_gate.findings import Severity
-from tests.emitter import Pair, deepseek_v3, qwen3
+from tests.emitter import Pair, deepseek_v3, qwen3, qwen3_moe
 from tests.rules import fires, silent
 
 
@@ -33,6 +33,26 @@ def test_the_embedding_ignores_its_input() -> Pair:
     pair = qwen3(2).emit()
     pair.branch("TASK_EMBEDDING").body = "r.tokens r.step i1 o0"
     return pair
+
+
+def _without(pair: Pair, task: str, *words: str) -> Pair:
+    """A pair whose bodies of a task type do not name some slots."""
+    for branch in pair.branches:
+        if branch.task == task:
+            kept = [word for word in branch.body.split() if word not in words]
+            assert len(kept) < len(branch.body.split())
+            branch.body = " ".join(kept)
+    return pair
+
+
+@fires("MG107", cuda='all_tensors["embed_out"]', says=("there is one rank",))
+def test_the_only_rank_does_not_add_the_residual() -> Pair:
+    return _without(qwen3(2).emit(), "TASK_LINEAR_SWAPAB_WITH_RESIDUAL_HOPPER", "ti2", "i2")
+
+
+@fires("MG107", cuda='all_tensors["moe_topk_weight"]', says=("input 1 of TASK_MOE_MUL_SUM_ADD",))
+def test_the_experts_are_summed_without_their_weights() -> Pair:
+    return _without(qwen3_moe(2).emit(), "TASK_MOE_MUL_SUM_ADD_SM100", "i1")
 
 
 @silent("MG107", notes=True)
