@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from benchmarks.shapes import SHAPES
+from mirage_gate import audit
 from mirage_gate.artifacts import cuda as cuda_files
 from mirage_gate.artifacts.graph import Graph
 from mirage_gate.artifacts.loader import load
@@ -71,3 +72,13 @@ def test_the_facts_of_the_worst_shapes(shape: str) -> None:
         )
 
     assert growth(work, 60) < MOST
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_whole_audit_of_the_worst_shapes(shape: str) -> None:
+    def work(size: int) -> Callable[[], object]:
+        text, graph = SHAPES[shape](size).texts()
+        written = json.dumps(graph, indent=2, sort_keys=True)
+        return lambda: audit(text, written)
+
+    assert growth(work, 50) < MOST

@@ -104,38 +104,60 @@ def _stale(
     what was filled, nothing is. The second round is the second iteration: what comes first in
     it comes after all others.
     """
+    if not fuller:
+        return
     numbers, regions = facts.layers.operator_numbers, facts.regions.of(name)
     runs: dict[int, list[Access]] = defaultdict(list)
     for access in accesses:
         runs[numbers[access.group.number]].append(access)
-    consumed = 0
-    left_out: dict[int, int] = {}  # by operator, not written since it ran
-    stale: dict[int, tuple[list[Access], int]] = {}  # by operator, who reads it and what
-    fresh: set[int] = set()  # operators of which what they filled has been read
-    told: set[int] = set()
-    written_by = {
+    filled = {
         culprit: regions.union(a.tensor for a in runs[culprit] if a.writes) for culprit in fuller
     }
+    consumed = 0
+    reads: list[int] = []  # of every operator so far
+    writes: list[int] = []
+    left_out: dict[int, tuple[int, int]] = {}  # by operator: when it ran, and what it left out
+    missing = 0  # what of all that has not been written since
+    stale: dict[int, tuple[list[Access], int]] = {}  # by operator, who reads it and what
+    unread: set[int] = set()  # of those, whose own bytes nobody has read
     for operator in (*sorted(runs), *sorted(runs)):
-        reads = [a for a in runs[operator] if a.reads and not a.slot.accumulates]
-        read = regions.union(a.tensor for a in reads)
-        for culprit, left in left_out.items() if read else ():
-            if read & written_by[culprit]:
-                fresh.add(culprit)
-            if read & left and culprit not in stale:
-                readers = [a for a in reads if regions.mask(a.tensor) & left]
+        reading = [a for a in runs[operator] if a.reads and not a.slot.accumulates]
+        read = regions.union(a.tensor for a in reading)
+        known = {culprit for culprit in unread if read & filled[culprit]}
+        if read & missing:
+            missing = 0
+            for culprit, left in _still_left(left_out, writes):
+                if not read & left:
+                    missing |= left
+                    continue
+                readers = [a for a in reading if regions.mask(a.tensor) & left]
                 stale[culprit] = (readers, read & left)
-            if culprit in stale and culprit in fresh:
-                told.add(culprit)
-                readers, old = stale[culprit]
-                writer = next(a for a in runs[culprit] if a.writes)
-                yield readers, writer, fuller[culprit][0], old
-        consumed |= read
+                since, _ = left_out.pop(culprit)
+                own = filled[culprit]
+                (known if any(own & r for r in (*reads[since:], read)) else unread).add(culprit)
+        for culprit in sorted(known):
+            readers, old = stale[culprit]
+            writer = next(a for a in runs[culprit] if a.writes)
+            yield readers, writer, fuller[culprit][0], old
+        unread -= known
         written = regions.union(a.tensor for a in runs[operator] if a.writes)
-        kept = {culprit: mask & ~written for culprit, mask in left_out.items()}
-        # Nothing more comes of one that is told of, or of which all has been written.
-        left_out = {c: mask for c, mask in kept.items() if c not in told and (mask or c in stale)}
-        consumed &= ~written
-        if operator in fuller and operator not in told:
-            left_out[operator] = fuller[operator][1] & consumed
-            fresh.discard(operator)
+        consumed = (consumed | read) & ~written
+        missing &= ~written
+        reads.append(read)
+        writes.append(written)
+        if operator in fuller and operator not in stale:
+            left = fuller[operator][1] & consumed
+            left_out[operator] = (len(writes), left)
+            missing |= left
+
+
+def _still_left(left_out: dict[int, tuple[int, int]], writes: list[int]) -> list[tuple[int, int]]:
+    """Give what of each that was left out nobody has written since."""
+    found = []
+    written, at = 0, len(writes)
+    for culprit, (since, left) in sorted(left_out.items(), key=lambda item: -item[1][0]):
+        while at > since:
+            at -= 1
+            written |= writes[at]
+        found.append((culprit, left & ~written))
+    return found
