@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from mirage_gate.facts.events import EventGraph
     from mirage_gate.facts.layers import Layers
     from mirage_gate.facts.model.dataflow import Dataflow
+    from mirage_gate.facts.model.extents import Extents
     from mirage_gate.facts.model.features import Features
+    from mirage_gate.facts.model.matching import Matching
     from mirage_gate.facts.model.shapes import Shapes
     from mirage_gate.facts.order import Order
     from mirage_gate.facts.plan import Plan, Program
@@ -128,6 +130,20 @@ class RankFacts:
         from mirage_gate.facts.model.shapes import Shapes
 
         return Shapes(self)
+
+    @cached_property
+    def matching(self) -> Matching:
+        """The checkpoint's weights and what the host gives, matched by their names."""
+        from mirage_gate.facts.model.matching import Matching
+
+        return Matching(self)
+
+    @cached_property
+    def extents(self) -> Extents:
+        """The weights whose shapes are not the model's."""
+        from mirage_gate.facts.model.extents import Extents
+
+        return Extents(self)
 
     @cached_property
     def dataflow(self) -> Dataflow:

@@ -52,6 +52,9 @@ def sizes(document: Document) -> Sizes:
         known = keys.text("model_type") in ("llama", "qwen2", "mistral", "mixtral", "qwen2_moe")
         head_dim = hidden // heads if known else None
     tied = keys.flag("tie_word_embeddings")
+    width = keys.number("moe_intermediate_size")
+    if width is None and keys.text("model_type") in ("mixtral", "phimoe"):
+        width = keys.number("intermediate_size")
     return Sizes(
         hidden=hidden,
         vocabulary=keys.number("vocab_size"),
@@ -61,7 +64,7 @@ def sizes(document: Document) -> Sizes:
         head_dim=None if latent else head_dim,
         experts=experts(keys),
         top_k=keys.number("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k"),
-        expert_intermediate=keys.number("moe_intermediate_size"),
+        expert_intermediate=width,
         shared_experts=keys.number("n_shared_experts"),
         q_rank=keys.number("q_lora_rank"),
         kv_rank=keys.number("kv_lora_rank"),
