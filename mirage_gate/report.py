@@ -57,12 +57,40 @@ class Coverage(msgspec.Struct, frozen=True):
     layers: tuple[LayerUse, ...] = ()
 
 
+class PlanLine(msgspec.Struct, frozen=True):
+    """One statement of the plan, for a drawing.
+
+    ``values`` are the operands that other statements give, those that are added among them;
+    ``weights`` those that the host fills, and ``none``. ``adds``: its result is a sum, or the
+    embedding; ``passes``: it is what goes in, summed over the ranks. ``first_tasks`` are its
+    first in each layer of the block.
+    """
+
+    text: str
+    operator: str
+    results: tuple[str, ...]
+    values: tuple[str, ...]
+    weights: tuple[str, ...]
+    adds: bool
+    passes: bool
+    first_tasks: tuple[int, ...]
+
+
+class PlanBlock(msgspec.Struct, frozen=True):
+    """Statements that some layers have alike, or that stand outside of them."""
+
+    title: str
+    layers: tuple[int, ...]
+    lines: tuple[PlanLine, ...]
+
+
 class RankReport(msgspec.Struct, frozen=True):
     """One rank's pair of files, and whether the audit of it ran to its end.
 
     ``cuda_path`` or ``graph_path`` is empty where that half is missing. ``failure`` says in
     a sentence why a rank could not be audited; it is empty exactly when ``audited``.
-    ``type_names`` gives the name of each task type code in the graph.
+    ``type_names`` gives the name of each task type code in the graph. ``plan`` is the model
+    that it computes, where a report that draws it was asked for.
     """
 
     rank: int
@@ -75,6 +103,7 @@ class RankReport(msgspec.Struct, frozen=True):
     tensors: int = 0
     coverage: tuple[Coverage, ...] = ()
     type_names: dict[int, str] = msgspec.field(default_factory=dict)
+    plan: tuple[PlanBlock, ...] = ()
 
 
 class Meant(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mirage_gate.agreed.summary import Summary
 from mirage_gate.facts import RankFacts
 from mirage_gate.facts.wiring import tasks_in, types_of
-from mirage_gate.report import Coverage, LayerUse, RankReport
+from mirage_gate.report import Coverage, LayerUse, PlanBlock, PlanLine, RankReport
 
 if TYPE_CHECKING:
     from mirage_gate.facts.coverage import Use
@@ -33,7 +33,34 @@ def of_facts(facts: RankFacts, failure: str, by_layer: bool) -> RankReport:
             code: facts.task_type(code).name
             for code in sorted({group.task_type for group in facts.wiring.groups})
         },
+        plan=tuple(_plan(facts)) if by_layer else (),
     )
+
+
+def _plan(facts: RankFacts) -> Iterator[PlanBlock]:
+    """Give the plan as a drawing shows it."""
+    from mirage_gate.facts.plan.flow import sides_of
+    from mirage_gate.facts.words import ADD, ALL_REDUCE
+
+    plan = facts.plan
+    sides = sides_of(plan)
+    for block in plan.blocks:
+        lines = []
+        for statement in block.statements:
+            values, weights = next(sides)
+            lines.append(
+                PlanLine(
+                    text=str(statement),
+                    operator=statement.operator,
+                    results=statement.results,
+                    values=values,
+                    weights=weights,
+                    adds=bool(statement.added) or statement.operator in (ADD, "embedding"),
+                    passes=statement.operator == ALL_REDUCE,
+                    first_tasks=statement.where,
+                )
+            )
+        yield PlanBlock(block.title, block.layers, tuple(lines))
 
 
 def of_summary(summary: Summary) -> RankReport:

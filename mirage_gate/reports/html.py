@@ -23,7 +23,7 @@ from mirage_gate import __url__, __version__
 from mirage_gate.escaping import plain
 from mirage_gate.findings import Finding, Location, Severity
 from mirage_gate.report import Coverage, RankReport, Report
-from mirage_gate.reports import Context, _words
+from mirage_gate.reports import Context, _plan, _words
 from mirage_gate.reports._drawing import Drawing, drawing
 from mirage_gate.reports._excerpts import Excerpts, Line
 from mirage_gate.reports._paths import relative, shown
@@ -114,6 +114,7 @@ def render(report: Report, context: Context) -> str:
         failures=[_failure(rank, context) for rank in report.failed_ranks],
         critical=_critical(report),
         sheets=_sheets(report),
+        plans=_plan.sheets(report.ranks, [(card.id, card.first) for card in cards]),
         levels=[(s, [card for card in cards if card.first.severity is s]) for s in Severity],
         lines=lines,
         left_out=left_out,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,8 @@ from mirage_gate.facts.plan.notation import NONE
 
 if TYPE_CHECKING:
     from mirage_gate.facts.plan.notation import Plan, Statement
+
+_NAMES = re.compile(r'"(?:[^"\\]|\\.)*"|[\w.$]+')
 
 Node = tuple[int, int]
 """A block of the plan, and a statement in it."""
@@ -36,10 +39,20 @@ def names_in(statement: Statement) -> Iterator[tuple[str, str]]:
                 yield name, place
 
 
-def weights_of(plan: Plan, statement: Statement) -> list[str]:
-    """Give what a statement takes that no statement gives: weights, caches, tables."""
+def sides_of(plan: Plan) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Give of each statement the terms that other statements give, and those that the host fills.
+
+    An operand that is not there is among the latter.
+    """
     given = _given(plan)
-    return list(dict.fromkeys(name for name, _ in names_in(statement) if name not in given))
+    for block in plan.blocks:
+        for statement in block.statements:
+            values: list[str] = []
+            weights: list[str] = []
+            for term in (*statement.operands, *statement.added):
+                names = _NAMES.findall(term)
+                (values if names and names[0] in given else weights).append(term)
+            yield tuple(values), tuple(weights)
 
 
 def _given(plan: Plan) -> frozenset[str]:
