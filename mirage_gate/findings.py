@@ -71,7 +71,9 @@ class Finding(msgspec.Struct, frozen=True):
 
     ``message`` says what and why in one line, ``hint`` how to fix it. ``related`` are the
     other places a reader needs; ``trace`` is a chain of steps in order, where only a chain
-    explains it. ``tensor`` is the declared name it is about, empty where there is none.
+    explains it. ``tensor`` is the declared name it is about, empty where there is none;
+    ``others`` are further ones that it speaks of. ``hidden`` says why a report leaves it out:
+    the reason of a waiver, or that a baseline knows it.
     """
 
     rule: str
@@ -83,6 +85,13 @@ class Finding(msgspec.Struct, frozen=True):
     trace: tuple[Location, ...] = ()
     tensor: str = ""
     rank: int = 0
+    others: tuple[str, ...] = ()
+    hidden: str = ""
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """Every declared name that it is about."""
+        return (self.tensor, *self.others) if self.tensor else self.others
 
     @property
     def places(self) -> tuple[Location, ...]:

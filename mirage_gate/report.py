@@ -120,14 +120,22 @@ class Meant(msgspec.Struct, frozen=True):
     weights: int = 0
 
 
+class Compared(msgspec.Struct, frozen=True):
+    """The ranks of one run, and the folders that they lie in."""
+
+    ranks: tuple[int, ...]
+    folders: tuple[str, ...]
+
+
 class Report(msgspec.Struct, frozen=True, dict=True):
     """Everything one run has to say. Findings are sorted, most severe first.
 
     A finding stands in ``findings`` once for each rank that has it; ``distinct`` puts together
     what several ranks say in the same words, and that is what every report counts.
     ``below`` counts the findings that ``at_least`` left out, ``waived`` those that a waiver did,
-    ``known`` those that a baseline did. ``summaries`` are the ranks as other runs may be
-    compared with them. ``meant`` is what the model was held to.
+    ``known`` those that a baseline did; ``hidden`` are these two, each saying why. ``compared``
+    are the runs whose ranks were held to each other. ``summaries`` are the ranks as other runs
+    may be compared with them. ``meant`` is what the model was held to.
     """
 
     ranks: tuple[RankReport, ...]
@@ -138,6 +146,8 @@ class Report(msgspec.Struct, frozen=True, dict=True):
     summaries: tuple[Summary, ...] = ()
     meant: Meant = Meant()
     below: int = 0
+    hidden: tuple[Finding, ...] = ()
+    compared: tuple[Compared, ...] = ()
 
     @cached_property
     def distinct(self) -> list[list[Finding]]:

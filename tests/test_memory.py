@@ -345,6 +345,13 @@ def test_a_baseline_of_ranks(tmp_path: Path, form: str) -> None:
     assert invoke("check", tmp_path / "a", "--baseline", known).return_value == 0
 
 
+def _new(known: Baseline, *findings: Finding) -> tuple[list[Finding], int]:
+    """The findings that are new, and how many are known."""
+    new, old = known.new(findings)
+    assert all(one.hidden for one in old)
+    return new, len(old)
+
+
 def test_a_name_that_ends_another_one_is_not_known() -> None:
     text = "mlp_mid is named in 3 slots and declared nowhere in the CUDA file"
     log = {
@@ -352,22 +359,22 @@ def test_a_name_that_ends_another_one_is_not_known() -> None:
     }
     known = baseline.decode(json.dumps(log).encode())
     one, other = finding(text, tensor="mlp_mid"), finding(text.removeprefix("mlp_"), tensor="mid")
-    assert known.new([other]) == ([other], 0)
-    assert known.new([one, one]) == ([one], 1)
+    assert _new(known, other) == ([other], 0)
+    assert _new(known, one, one) == ([one], 1)
 
 
 def test_a_finding_that_is_known_once_is_known_once() -> None:
     one = finding("tensor x is read by 8 tasks (first: task 75)", tensor="x")
     two = finding("tensor x is read by 9 tasks (first: task 80)", tensor="x")
     known = Baseline({fingerprint(one): 1})
-    assert known.new([one, two]) == ([two], 1)
-    assert Baseline({fingerprint(one): 2}).new([one, two]) == ([], 2)
-    assert known.new([one]) == ([], 1)  # asking changes nothing
+    assert _new(known, one, two) == ([two], 1)
+    assert _new(Baseline({fingerprint(one): 2}), one, two) == ([], 2)
+    assert _new(known, one) == ([], 1)  # asking changes nothing
 
 
 def test_what_could_not_be_read_is_never_known() -> None:
     unreadable = finding("kernel_0.cu cannot be read", rule="MG902")
-    assert Baseline({fingerprint(unreadable): 5}).new([unreadable]) == ([unreadable], 0)
+    assert _new(Baseline({fingerprint(unreadable): 5}), unreadable) == ([unreadable], 0)
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,8 @@ def test_everything_a_run_knows() -> None:
         "status": "failed",
         "exit_status": 1,
         "fail_on": "error",
+        "waived": 0,
+        "known": 0,
         "counts": {"error": 1, "warning": 1, "note": 0},
         "listed": {"error": 1, "warning": 1, "note": 0},
     }

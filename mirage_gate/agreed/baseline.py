@@ -52,21 +52,21 @@ class Baseline(msgspec.Struct, frozen=True):
     findings: dict[Fingerprint, int]
     results: tuple[tuple[str, frozenset[int], str], ...] = ()
 
-    def new(self, findings: Iterable[Finding]) -> tuple[list[Finding], int]:
-        """Give (findings that are not known, how many are)."""
+    def new(self, findings: Iterable[Finding]) -> tuple[list[Finding], list[Finding]]:
+        """Give (findings that are not known, those that are)."""
         left = Counter(self.findings)
         texts = list(self.results)
         new = []
-        known = 0
+        known = []
         for finding in findings:
             mark = fingerprint(finding)
             if finding.rule.startswith(INPUT):
                 new.append(finding)  # what could not be read is never known
             elif left[mark] > 0:
                 left[mark] -= 1
-                known += 1
+                known.append(msgspec.structs.replace(finding, hidden="known from the baseline"))
             elif self._in_results(finding, texts):
-                known += 1
+                known.append(msgspec.structs.replace(finding, hidden="known from the baseline"))
             else:
                 new.append(finding)
         return new, known

@@ -24,13 +24,14 @@ class Waiver(msgspec.Struct, frozen=True):
     location: Location
     expires: date | None = None
 
-    def covers(self, finding: Finding) -> bool:
-        """Whether it speaks of this finding. What could not be read cannot be waived."""
-        return (
-            finding.rule == self.rule
-            and not finding.rule.startswith(INPUT)
-            and fnmatchcase(finding.tensor, self.tensor)
-        )
+    def covers(self, finding: Finding) -> frozenset[str]:
+        """Which of the finding's tensors it speaks of; ``""`` of one that is about none.
+
+        What could not be read cannot be waived.
+        """
+        if finding.rule != self.rule or finding.rule.startswith(INPUT):
+            return frozenset()
+        return frozenset(n for n in finding.tensors or ("",) if fnmatchcase(n, self.tensor))
 
     def expired(self, today: date) -> bool:
         """Whether its last day is over."""
@@ -47,18 +48,32 @@ class Stale(msgspec.Struct, frozen=True):
 
 def apply(
     findings: Sequence[Finding], waivers: Sequence[Waiver], today: date
-) -> tuple[list[Finding], int, list[Stale]]:
-    """Give (findings left, how many were waived, waivers that did nothing)."""
+) -> tuple[list[Finding], list[Finding], list[Stale]]:
+    """Give (findings left, those that were waived, waivers that did nothing).
+
+    A finding about several tensors is waived when all of them are; until then it is about
+    those that are not.
+    """
     if not waivers:
-        return list(findings), 0, []
+        return list(findings), [], []
     in_force = [waiver for waiver in waivers if not waiver.expired(today)]
     used: set[int] = set()
-    left = []
+    left, waived = [], []
     for finding in findings:
-        covering = [i for i, waiver in enumerate(in_force) if waiver.covers(finding)]
-        used.update(covering)
-        if not covering:
+        covered: dict[str, Waiver] = {}
+        for i, waiver in enumerate(in_force):
+            if names := waiver.covers(finding):
+                used.add(i)
+                covered |= dict.fromkeys(names, waiver)
+        rest = [name for name in finding.tensors or ("",) if name not in covered]
+        if not covered:
             left.append(finding)
+        elif rest:
+            first, *others = rest
+            left.append(msgspec.structs.replace(finding, tensor=first, others=tuple(others)))
+        else:
+            reason = next(iter(covered.values())).reason
+            waived.append(msgspec.structs.replace(finding, hidden=f"waived: {reason}"))
     stale = []
     for waiver in waivers:
         if waiver.expired(today):
@@ -66,4 +81,4 @@ def apply(
     for i, waiver in enumerate(in_force):
         if i not in used:
             stale.append(Stale(waiver, "matches no finding"))
-    return left, len(findings) - len(left), stale
+    return left, waived, stale

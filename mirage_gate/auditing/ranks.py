@@ -24,7 +24,7 @@ from mirage_gate.auditing.reading import Half
 from mirage_gate.auditing.selection import Selection
 from mirage_gate.facts import Options
 from mirage_gate.findings import Finding, in_order
-from mirage_gate.report import Meant, RankReport, Report
+from mirage_gate.report import Compared, Meant, RankReport, Report
 from mirage_gate.rules.base import Scope
 
 BIG = 32 << 20
@@ -163,19 +163,24 @@ def conclude(
     *,
     chosen: bool = False,
     one_run: bool = False,
+    partial: bool = False,
 ) -> Report:
     """Make the report of a run from what is known of each rank.
 
     ``chosen`` says that the user asked for these ranks and no others; ``one_run`` that all of
-    them are of one, whatever folders they came from. Everything here looks at summaries. That
+    them are of one, whatever folders they came from, and that none may be missing unless
+    ``partial``. Everything here looks at summaries. That
     is why ``merge``, which has nothing else, finds what one run over all ranks finds.
     """
     findings = [finding for summary in summaries for finding in summary.findings]
-    groups = [Ranks(tuple(sorted(summaries, key=lambda s: s.rank)), chosen)] if one_run else []
-    known = 0
-    waived = 0
+    groups = []
+    if one_run:
+        groups = [Ranks(tuple(sorted(summaries, key=lambda s: s.rank)), chosen, joined=not partial)]
+    groups = groups or runs(summaries, chosen)
+    known: list[Finding] = []
+    waived: list[Finding] = []
     try:
-        for group in groups or runs(summaries, chosen):
+        for group in groups:
             findings += _ask("ranks", group, selection)
         findings += _ask("memory", Run(tuple(summaries), memory), selection)
         findings, waived, stale = waivers.apply(findings, memory.waivers, memory.today)
@@ -195,10 +200,17 @@ def conclude(
     return Report(
         ranks=tuple(ranks),
         findings=in_order(findings),
-        waived=waived,
-        known=known,
+        waived=len(waived),
+        known=len(known),
         summaries=tuple(summaries),
+        hidden=in_order([*waived, *known]),
+        compared=tuple(_compared(group) for group in groups),
     )
+
+
+def _compared(group: Ranks) -> Compared:
+    folders = dict.fromkeys(summary.family[0] for summary in group.summaries)
+    return Compared(tuple(summary.rank for summary in group.summaries), tuple(folders))
 
 
 def _ask(scope: Scope, subject: object, selection: Selection) -> list[Finding]:

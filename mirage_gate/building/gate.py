@@ -209,6 +209,8 @@ def _joined(reports: Sequence[Report]) -> Report:
         findings=in_order(finding for report in reports for finding in report.findings),
         waived=sum(report.waived for report in reports),
         known=sum(report.known for report in reports),
+        hidden=in_order(finding for report in reports for finding in report.hidden),
+        compared=tuple(run for report in reports for run in report.compared),
         seconds=sum(report.seconds for report in reports),
         summaries=tuple(summary for report in reports for summary in report.summaries),
     )

@@ -104,6 +104,7 @@ class Look(msgspec.Struct, frozen=True):
     verbosity: int
     show_settings: bool
     statistics: bool
+    show_hidden: bool
 
 
 def appearance(command: _Command) -> _Command:
@@ -117,9 +118,11 @@ def appearance(command: _Command) -> _Command:
         verbose: bool,
         show_settings: bool,
         statistics: bool,
+        show_hidden: bool,
         **rest: object,
     ) -> object:
-        look = Look(color, int(verbose) - int(quiet), show_settings, statistics)
+        loud = int(verbose) - int(quiet)
+        look = Look(color, loud, show_settings, statistics, show_hidden)
         return command(look=look, **rest)
 
     decorators = (
@@ -130,6 +133,11 @@ def appearance(command: _Command) -> _Command:
             help="Print what is set, and where, as a configuration; audit nothing.",
         ),
         click.option("--statistics", is_flag=True, help="Count the findings, by rule and by role."),
+        click.option(
+            "--show-hidden",
+            is_flag=True,
+            help="List what waivers and the baseline hide (SARIF: as suppressed).",
+        ),
         _common.progress_option,
         click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto"),
         click.option("-q", "--quiet", is_flag=True, help="Findings that fail, and the verdict."),
@@ -281,6 +289,7 @@ def give(report: Report, outputs: Sequence[tuple[str, str]], fail_on: FailOn, lo
         color=_color(look.color),
         verbosity=look.verbosity,
         statistics=look.statistics,
+        hidden=look.show_hidden,
         commit=_commit(root) if any(name == "html" for name, _ in outputs) else "",
     )
     failures: list[click.ClickException] = []

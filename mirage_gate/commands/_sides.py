@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from mirage_gate.commands import _common
 from mirage_gate.commands._progress import progress
+from mirage_gate.findings import Severity
 
 if TYPE_CHECKING:
     from mirage_gate.agreed.lock import Lock
@@ -22,8 +24,13 @@ def wiring_of(
     critical: str | None = None,
     ranks: frozenset[int] | None = None,
     runtime_header: str | None = None,
+    *,
+    passing: bool = False,
 ) -> Lock:
-    """Give the wiring of one path. What cannot be read whole is a usage error."""
+    """Give the wiring of one path. What cannot be read whole is a usage error.
+
+    ``passing``: so is a graph that the gate finds errors in.
+    """
     from mirage_gate.agreed.lock import Lock, NotALock, decode
     from mirage_gate.agreed.summary import NotASummary
     from mirage_gate.agreed.summary import decode as decode_summary
@@ -44,10 +51,17 @@ def wiring_of(
                 reason = no_lock if b'"tensors"' in data and b'"ranks"' not in data else error
                 raise click.UsageError(f"{path} {reason}, and no lock") from error
     else:
-        summaries = _audited(path, settings, critical, ranks, runtime_header)
+        summaries = _audited(path, settings, critical, ranks, runtime_header, passing)
     failed = [summary for summary in summaries if not summary.audited]
     if failed:
         raise click.UsageError(f"{path}: rank {failed[0].rank}: {failed[0].failure}")
+    errors = [f for s in summaries for f in s.findings if f.severity is Severity.ERROR]
+    if passing and errors:
+        more = f" and {len(errors) - 1} more" if len(errors) > 1 else ""
+        raise _common.Refused(
+            f"{path} fails ({errors[0].rule}: {errors[0].message}{more}): "
+            "mend it first, or write it down as it is with --force"
+        )
     numbers = [summary.rank for summary in summaries]
     if len(set(numbers)) < len(numbers):
         raise click.UsageError(f"{path}: a rank is there more than once: name one run")
@@ -60,6 +74,7 @@ def _audited(
     critical: str | None,
     ranks: frozenset[int] | None,
     runtime_header: str | None,
+    judged: bool,
 ) -> tuple[Summary, ...]:
     from mirage_gate.artifacts import pairs
     from mirage_gate.auditing import ranks as all_ranks
@@ -77,15 +92,19 @@ def _audited(
         critical=Critical.of(_common.listed(critical, settings.critical)),
         task_types=_common.task_types_from(settings, runtime_header),
     )
-    # Nothing is judged here; what could not be read is reported all the same.
-    nothing = Selection(select=(INPUT,))
+    # Where nothing is judged, what could not be read is reported all the same.
+    selection = Selection() if judged else Selection(select=(INPUT,))
     with progress(found) as watch:
         report = all_ranks.check(
             found,
             options,
-            nothing,
+            selection,
             watch,
             jobs=settings.jobs or all_ranks.default_jobs(found),
             summarize=True,
         )
-    return report.summaries
+    if not judged:
+        return report.summaries
+    # What the ranks show together counts as the first one's.
+    first, *others = report.summaries
+    return (msgspec.structs.replace(first, findings=report.findings), *others)

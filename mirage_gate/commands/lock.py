@@ -17,6 +17,7 @@ from mirage_gate.commands import _common, _run
     metavar="NAMES",
     help="Critical tensors, comma-separated; +NAME adds to the built-in list.",
 )
+@click.option("--force", is_flag=True, help="Write down a graph that fails, too.")
 @_common.ranks_option
 @_common.header_option
 @_common.config_option
@@ -25,6 +26,7 @@ def command(
     path: str,
     file: str,
     critical: str | None,
+    force: bool,
     ranks: frozenset[int] | None,
     runtime_header: str | None,
     config_file: str | None,
@@ -37,7 +39,7 @@ def command(
     from mirage_gate.commands._sides import wiring_of
 
     settings = _common.settings_from(config_file)
-    lock = wiring_of(path, settings, critical, ranks, runtime_header)
+    lock = wiring_of(path, settings, critical, ranks, runtime_header, passing=not force)
     if file == "-":
         click.echo(lock.text(), nl=False)
         return 0

@@ -17,10 +17,12 @@ if TYPE_CHECKING:
 
 @click.command(cls=_run.Reporting, short_help="Join ranks that were audited apart.")
 @click.argument("summaries", nargs=-1, required=True, metavar="SUMMARY...", type=_common.AnyPath())
+@click.option("--partial", is_flag=True, help="More ranks are to come: a missing one may be.")
 @_run.options
 @_run.appearance
 def command(
     summaries: tuple[str, ...],
+    partial: bool,
     outputs: tuple[str, ...],
     select: str | None,
     ignore: str | None,
@@ -83,6 +85,13 @@ def command(
         )
         for rank in ranks
     ]
-    report = conclude([of_summary(rank) for rank in ranks], ranks, selection, memory, one_run=True)
+    report = conclude(
+        [of_summary(rank) for rank in ranks],
+        ranks,
+        selection,
+        memory,
+        one_run=True,
+        partial=partial,
+    )
     report = msgspec.structs.replace(report, seconds=time.perf_counter() - started)
     return _run.give(report.at_least(lowest), written, bar, look)

@@ -24,7 +24,8 @@ class Context(msgspec.Struct, frozen=True):
     ``root`` is the folder that paths are shown relative to (the git root, else the working
     directory); ``color`` allows terminal colours; ``verbosity`` is -1 quiet, 0, 1 verbose;
     ``commit`` is the one that is checked out, empty where there is none;
-    ``statistics`` has the text count the findings instead of listing them.
+    ``statistics`` has the text count the findings instead of listing them. ``hidden`` has
+    a report show what waivers and a baseline hide, each with its reason.
     """
 
     root: str
@@ -33,6 +34,7 @@ class Context(msgspec.Struct, frozen=True):
     verbosity: int = 0
     command_line: tuple[str, ...] = ()
     statistics: bool = False
+    hidden: bool = False
     commit: str = ""
 
 

@@ -32,6 +32,8 @@ def render(report: Report, context: Context) -> str:
             "status": _words.verdict(report, context.fail_on).lower().replace(" ", "-"),
             "exit_status": report.exit_status(context.fail_on),
             "fail_on": context.fail_on,
+            "waived": report.waived,
+            "known": report.known,
             "counts": {str(severity): report.count(severity) for severity in Severity},
             "listed": {
                 str(severity): sum(f.severity is severity for f in report.findings)
@@ -43,7 +45,17 @@ def render(report: Report, context: Context) -> str:
             "roles": [_line(line) for line in _statistics.by_role(report)],
         },
         "ranks": [_rank(rank, context) for rank in report.ranks],
+        "compared": [
+            {
+                "ranks": list(run.ranks),
+                "folders": [shown(folder or ".", context.root) for folder in run.folders],
+            }
+            for run in report.compared
+        ],
         "findings": [_finding(finding, context) for finding in in_order(report.findings)],
+        "hidden": [
+            _finding(finding, context) for finding in (report.hidden if context.hidden else ())
+        ],
     }
     # Names may hold lone surrogates, which only an escape can say.
     return json.dumps(document, ensure_ascii=True, indent=2) + "\n"
@@ -108,6 +120,8 @@ def _finding(finding: Finding, context: Context) -> dict[str, Any]:
         "message": finding.message,
         "hint": finding.hint or None,
         "tensor": finding.tensor or None,
+        "tensors": list(finding.tensors),
+        "why": finding.hidden or None,
         "rank": finding.rank,
         "location": _place(finding.location, context),
         "related": [_place(place, context) for place in finding.related],

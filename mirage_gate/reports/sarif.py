@@ -65,11 +65,13 @@ def render(report: Report, context: Context) -> str:
     groups = _merged(report.findings)
     left_out = max(0, len(groups) - MOST_RESULTS)
     groups = groups[:MOST_RESULTS]
+    if context.hidden:  # not by itself: GitHub shows a suppressed result like any other
+        groups += _merged(report.hidden)[: MOST_RESULTS - len(groups)]
     rules = _rules(groups)
     places = _Places(context.root)
     fingerprints = _fingerprints(groups)
     names = {tensor.tensor for rank in report.ranks for tensor in rank.coverage}
-    names.update(finding.tensor for group in groups for finding in group)
+    names.update(name for group in groups for finding in group for name in finding.tensors)
     indexes = {rule.id: index for index, rule in enumerate(rules)}
     run = om.Run(
         tool=om.Tool(driver=_driver(rules, _levels(groups))),
@@ -264,6 +266,8 @@ def _result(
         locations=[om.Location(physical_location=places.physical(first.location))],
         properties=_properties(group),
     )
+    if first.hidden:
+        result.suppressions = [om.Suppression(kind="external", justification=first.hidden)]
     if fingerprint := fingerprints.get((first.location.path, max(1, first.location.line))):
         result.partial_fingerprints = {"primaryLocationLineHash": fingerprint}
     if related:
@@ -297,7 +301,7 @@ def _message(
 
 
 def _properties(group: Sequence[Finding]) -> dict[str, Any]:
-    tensors = sorted({visible(finding.tensor) for finding in group if finding.tensor})
+    tensors = sorted({visible(name) for finding in group for name in finding.tensors})
     ranks = sorted({finding.rank for finding in group})
     return {"ranks": ranks, **({"tensors": tensors[:MOST_MERGED]} if tensors else {})}
 

@@ -51,6 +51,7 @@ def render(report: Report, context: Context) -> str:
         # Notes sort last.
         blocks += findings[: len(groups) - len(notes)]
         blocks.append(list(_note_blocks(notes, report, context, paint)))
+    blocks.append(list(_hidden_lines(report, context)))
     blocks.append(list(_verdict_lines(report, context, paint)))
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
@@ -108,23 +109,34 @@ def _rank_lines(rank: RankReport, report: Report, context: Context, paint: Paint
         for place in finding.related
     }
     places = {(place.path, place.line) for place in holed}
+    waived = {
+        (place.path, place.line)
+        for finding in report.hidden
+        if finding.severity is Severity.ERROR
+        for place in (finding.location, *finding.related)
+    }
     for tensor in rank.coverage:
         if tensor.critical:
             at = (tensor.location.path, tensor.location.line)
-            yield _critical_line(tensor, at in places, paint)
+            yield _critical_line(tensor, at in places, at in waived, paint)
     yield from _info_line("write-only", _write_only(rank.coverage), context)
     yield from _info_line("dead", _dead(rank.coverage), context)
 
 
-def _critical_line(tensor: Coverage, holed: bool, paint: Paint) -> str:
+def _critical_line(tensor: Coverage, holed: bool, waived: bool, paint: Paint) -> str:
+    """``waived``: an error about the tensor is hidden by a waiver or a baseline."""
     name = plain(tensor.tensor)
+    hidden = paint("[WAIVED]", "yellow")
     if tensor.consumers:
         types = ", ".join(map(str, tensor.consumer_task_types))
-        word = paint("[PARTLY-WIRED]", "red") if holed else paint("[OK]", "green")
+        word = paint("[OK]", "green")
+        if holed or waived:
+            word = paint("[PARTLY-WIRED]", "red") if holed else hidden
         refs = f"input_refs={tensor.input_refs} consumer_task_types=[{types}]"
         return f"{word} {name}: {refs}{', and not in every layer' if holed else ''}"
     carried = ", but no task that carries it reads it" if tensor.input_refs else ""
-    return f"{paint('[MISSING-WIRING]', 'red')} {name}: input_refs={tensor.input_refs}{carried}"
+    word = hidden if waived else paint("[MISSING-WIRING]", "red")
+    return f"{word} {name}: input_refs={tensor.input_refs}{carried}"
 
 
 def _write_only(coverage: Iterable[Coverage]) -> list[str]:
@@ -238,12 +250,21 @@ def _noted(place: Location, context: Context) -> str:
     return f"{where}: {plain(place.note)}" if place.note else where
 
 
+def _hidden_lines(report: Report, context: Context) -> Iterator[str]:
+    """List what waivers and the baseline hide, if that is asked for."""
+    for finding in report.hidden if context.hidden else ():
+        where = _place(finding.location, context)
+        what = f"{_words.name(finding.rule)} {finding.severity}: {plain(finding.message)}"
+        yield f"hidden: {where}: {what} ({plain(finding.hidden)})"
+
+
 # --- Verdict ---------------------------------------------------------------------------
 
 
 def _verdict_lines(report: Report, context: Context, paint: Paint) -> Iterator[str]:
     audited = [rank for rank in report.ranks if rank.audited]
     if audited and not context.verbosity < 0:
+        yield from _compared_lines(report, context)
         yield from _checked_lines(audited)
         yield from _model_lines(report, context)
     if not (context.verbosity < 0 or all(_is_aside(f, context) for f in report.findings)):
@@ -253,6 +274,14 @@ def _verdict_lines(report: Report, context: Context, paint: Paint) -> Iterator[s
     color = "green" if word == "PASSED" else "red"
     # No word of how long it took: what a report says of two files it says each time.
     yield f"mirage-gate: {paint(word, color)}, {_words.found(report)} in {_words.size(report)}"
+
+
+def _compared_lines(report: Report, context: Context) -> Iterator[str]:
+    """Say which ranks were held to each other."""
+    for run in report.compared:
+        if len(run.ranks) > 1:
+            folders = [plain(shown(folder or ".", context.root)) for folder in run.folders]
+            yield f"compared: {_words.ranks(run.ranks)} ({_listed(folders, context)})"
 
 
 def _checked_lines(audited: Sequence[RankReport]) -> Iterator[str]:

@@ -77,6 +77,7 @@ class Rule:
         related: Iterable[Location] = (),
         trace: Iterable[Location] = (),
         tensor: str = "",
+        others: Iterable[str] = (),
     ) -> Finding:
         """Say what the rule proved of one rank, as severe as the rule is unless told otherwise.
 
@@ -93,6 +94,7 @@ class Rule:
             trace=tuple(trace),
             tensor=tensor,
             rank=rank,
+            others=tuple(dict.fromkeys(name for name in others if name != tensor)),
         )
 
     # A text is put into shape when it is read: an audit reads none.

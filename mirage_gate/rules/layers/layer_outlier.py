@@ -99,6 +99,7 @@ def _findings(facts: RankFacts, lacks: dict[int, list[Lack]]) -> Iterator[Findin
             severity=severity,
             related=tuple(related),
             tensor=tables[0] if tables else "",
+            others=tables,
         )
 
 

@@ -102,6 +102,7 @@ def _race(rule: Rule, facts: RankFacts, races: list[Race], more: int) -> Finding
         ),
         trace=_steps(facts, one, other, fork, f"{what} of {tensor}"),
         tensor=tensor,
+        others=sorted({race.tensor for race in races}),
     )
 
 

@@ -29,6 +29,8 @@ RULE = Rule(
     limits="""
         Fewer ranks than the kernel has are a note where they can be one host's share: a
         whole block, such as 0 to 3 or 4 to 7 of 8. `--ranks` says on purpose which ones.
+        `merge` brings all of them together: there a missing one is an error, unless
+        `--partial` says that more are to come.
     """,
     scope="ranks",
 )
@@ -104,7 +106,7 @@ def _missing(ranks: Ranks) -> Iterator[Finding]:
         of = f"ranks {first} to {last}"
     elif world is not None and count < world:
         # One host's share: as many ranks on each host, in one block.
-        share = world % count == 0 and first % count == 0
+        share = world % count == 0 and first % count == 0 and not ranks.joined
         severity = Severity.NOTE if share else Severity.ERROR
         missing = _gaps(numbers, 0, world)
         of = str(world)

@@ -67,6 +67,7 @@ def rank_wiring_differs(ranks: Ranks) -> Iterator[Finding]:
             severity=Severity.ERROR if critical else Severity.WARNING,
             related=(usual.declared_at(theirs, f"rank {other}'s {first}"),) if theirs else (),
             tensor=first,
+            others=same,
         )
 
 

@@ -67,6 +67,7 @@ def exchanged_operands(facts: RankFacts) -> Iterator[Finding]:
                 *declared(facts, names[other]),
             ),
             tensor=names[one],
+            others=(names[other],),
         )
 
 

@@ -70,6 +70,7 @@ def repeated_declaration(facts: RankFacts) -> Iterator[Finding]:
                 severity=Severity.ERROR if writers or alone else Severity.NOTE,
                 related=(other.location.saying(f"{other.name} is declared here"),),
                 tensor=name,
+                others=(other.name,),
             )
 
 
