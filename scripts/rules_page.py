@@ -51,7 +51,9 @@ def _lines(rules: tuple[Rule, ...]) -> Iterator[str]:
         yield from ("", rule.claim, "", rule.why)
         for title, body in (("Example", rule.example), ("Fix", rule.fix)):
             if body:
-                yield from ("", f"**{title}.** {body}")
+                # A block of code stands on lines of its own.
+                between = "\n\n" if body.startswith("```") else " "
+                yield from ("", f"**{title}.**{between}{body}")
         if rule.limits:
             yield from ("", f"**When it is wrong to complain, or cannot see.** {rule.limits}")
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 import yaml
 
+from mirage_gate import __version__
 from tests.emitter import qwen3
 from tests.scratch import ROOT, SourceTree, clean_environment, run
 from tests.test_report_github import Command, commands
@@ -539,6 +540,58 @@ def test_zizmor_finds_nothing() -> None:
 def test_shellcheck_on_scripts(path: Path) -> None:
     done = run(tool("shellcheck"), path)
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("tag", "heading", "says"),
+    [
+        ("v{}", "## [{}] - 2026-12-24", ""),
+        ("v9.9.9", "## [{}] - 2026-12-24", "is not v{}"),
+        ("{}", "## [{}] - 2026-12-24", "is not v{}"),
+        ("v{}", "## [Unreleased] - {}", "has no heading"),
+    ],
+)
+def test_only_a_tag_of_the_version_is_released(
+    tmp_path: Path, tag: str, heading: str, says: str
+) -> None:
+    (tmp_path / "scripts").mkdir()
+    shutil.copy(ROOT / "scripts" / "check-tag", tmp_path / "scripts")
+    (tmp_path / "mirage_gate").mkdir()
+    shutil.copy(ROOT / "mirage_gate" / "__init__.py", tmp_path / "mirage_gate")
+    (tmp_path / "CHANGELOG.md").write_text(f"# Changelog\n\n{heading.format(__version__)}\n")
+    done = run("sh", "scripts/check-tag", tag.format(__version__), cwd=tmp_path)
+    assert done.returncode == (1 if says else 0)
+    assert says.format(__version__) in done.stdout
+
+
+def test_a_release_publishes_what_was_built_and_attested() -> None:
+    jobs = load(ROOT / ".github" / "workflows" / "release.yml")["jobs"]
+    needs = {name: job.get("needs") for name, job in jobs.items()}
+    assert needs == {"build": None, "attest": "build", "publish": "attest", "release": "publish"}
+    assert jobs["publish"]["permissions"] == {"id-token": "write"}
+    assert "scripts/check-tag" in str(jobs["build"]["steps"])
+    assert "password" not in str(jobs["publish"])
+
+
+def test_the_container_takes_what_the_package_is_made_of(tmp_path: Path) -> None:
+    """What the Dockerfile copies is there, is not ignored, and installs."""
+    lines = (ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines()
+    copied = [line.split()[1:] for line in lines if line.startswith("COPY ")]
+    sources = [name for words in copied for name in words[:-1] if words[0][:2] != "--"]
+    kept = (ROOT / ".dockerignore").read_text(encoding="utf-8").split()
+    assert sources
+    for name in sources:
+        assert (ROOT / name).exists()
+        assert f"!{name}" in kept
+    for name in sources:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, tmp_path / name)
+        else:
+            shutil.copy(ROOT / name, tmp_path / name)
+    build = ("-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--quiet", "-w", "out", ".")
+    done = run(sys.executable, *build, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+    assert list((tmp_path / "out").glob("mirage_gate-*.whl"))
 
 
 def test_shellcheck_on_the_actions_steps(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 import yaml
 
-from mirage_gate import config
+from mirage_gate import __url__, config
 from mirage_gate.cli import cli
 from mirage_gate.commands.check import command as check
 from mirage_gate.reports import format_names
@@ -253,7 +253,10 @@ def test_help_lists_every_format() -> None:
 
 
 def test_schemas_are_published_under_their_names() -> None:
-    for name in ("config", "report"):
-        path = ROOT / "schemas" / f"{name}.schema.json"
+    raw = f"{__url__.replace('github.com', 'raw.githubusercontent.com')}/main/schemas"
+    for path in (ROOT / "schemas").glob("*.json"):
         schema = json.loads(path.read_text(encoding="utf-8"))
-        assert schema["$id"].endswith(f"/schemas/{path.name}")
+        assert schema["$id"] == f"{raw}/{path.name}", "where SchemaStore and editors fetch it"
+    (entry,) = map(json.loads, blocks(ROOT / "docs" / "configuration.md", "json"))
+    assert entry["url"] == f"{raw}/config.schema.json"
+    assert entry.keys() == {"name", "description", "fileMatch", "url"}
