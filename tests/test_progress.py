@@ -78,7 +78,7 @@ def test_ranks_in_processes_of_their_own_are_heard(folder: Path) -> None:
 def test_a_short_audit_shows_none(folder: Path) -> None:
     patient = "import mirage_gate.commands._progress as p; p._PATIENCE = 60"
     shown, _ = at_terminal("check", str(folder / "two"), code=patient)
-    assert shown == ""
+    assert "auditing" not in shown
 
 
 def test_none_where_it_is_not_wanted(folder: Path) -> None:
@@ -90,7 +90,7 @@ def test_none_where_it_is_not_wanted(folder: Path) -> None:
         (("diff", two, two, "--no-progress"), {}),
     ):
         shown, _ = at_terminal(*arguments, **env)
-        assert shown == "", arguments
+        assert "auditing" not in shown, arguments
     done = gate("check", two, code=AT_ONCE)  # no terminal
     assert "auditing" not in done.stdout
 
