@@ -110,7 +110,8 @@ class TestEveryPage:
             command = cli.get_command(context, name)
             assert command
             options |= {o for p in command.params for o in (*p.opts, *p.secondary_opts)}
-        foreign = {"--all-files", "--hook-stage", "--output-dir"}
+        foreign = {"--all-files", "--hook-stage", "--output-dir", "--nproc-per-node"}
+        foreign |= {"--use-mirage", "--model", "--tp"}  # a builder's
         text = re.sub(r".*(benchmarks/|-m tests\.).*", "", text)  # these have options of their own
         for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", text):
             assert option in options | foreign, f"{option} in {path.name}"
@@ -160,13 +161,16 @@ def test_python_examples_compile() -> None:
             compile(block, f"{path.name}:{number}", "exec")
 
 
-def test_example_workflow() -> None:
-    workflow = cast("dict[str, Any]", yaml.safe_load(WORKFLOW.read_text(encoding="utf-8")))
+@pytest.mark.parametrize("name", ["emit.yml", "megakernel.yml", "ranks.yml"])
+def test_example_workflow(name: str) -> None:
+    path = WORKFLOW.parent / name
+    workflow = cast("dict[str, Any]", yaml.safe_load(path.read_text(encoding="utf-8")))
     used = [step for job in workflow["jobs"].values() for step in job["steps"] if "with" in step]
-    gate = next(s["with"] for s in used if s["uses"].startswith("mirage-gate/mirage-gate@"))
-    assert gate.keys() <= defaults().keys()
-    TestFiles().test_no_expression_in_a_script(WORKFLOW)
-    done = run(tool("zizmor"), "--offline", "--no-progress", "--quiet", WORKFLOW, cwd=ROOT)
+    for step in used:
+        if step["uses"].startswith("mirage-gate/mirage-gate@"):
+            assert step["with"].keys() <= defaults().keys()
+    TestFiles().test_no_expression_in_a_script(path)
+    done = run(tool("zizmor"), "--offline", "--no-progress", "--quiet", path, cwd=ROOT)
     assert done.returncode == 0, done.stdout
 
 
@@ -185,13 +189,17 @@ def test_example_pipelines_call_what_there_is(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipeline = yaml.safe_load(path.read_text(encoding="utf-8"))
-    assert {"emit", "build"} <= {*pipeline, *pipeline.get("jobs", ())}
+    jobs = {*pipeline, *pipeline.get("jobs", ())}
+    uses = re.findall(r"uses: mirage-gate/mirage-gate@", path.read_text(encoding="utf-8"))
+    # nvcc, where there is one, waits for the gate; a hosted runner has none.
+    assert {"emit", "build"} <= jobs or "self-hosted" not in path.read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "demo.py").write_text("", encoding="utf-8")
+    for file in ("demo.py", "config.json"):
+        (tmp_path / file).write_text("{}", encoding="utf-8")
     lines = commands_in(pipeline)
-    assert lines
+    assert lines or uses
     for line in lines:
-        program, *arguments = shlex.split(line)
+        program, *arguments = shlex.split(re.sub(r"\$\w+", "3", line))
         group = cli.make_context(program, arguments)
         name, command, rest = cli.resolve_command(group, arguments)
         assert command

@@ -59,7 +59,10 @@ def run(target: str, args: Sequence[str], *, module: bool, leave: Callable[[int]
     """
     code = None if module else _compiled(target)
     sys.argv = [target, *args]
-    sys.path[0:1] = [os.getcwd() if module else _folder(target)]  # noqa: PTH109
+    # Python has put there where it was started from, unless it was told not to (-I, -P).
+    sys.path[0 : 0 if getattr(sys.flags, "safe_path", sys.flags.isolated) else 1] = [
+        os.getcwd() if module else _folder(target)  # noqa: PTH109
+    ]
     gc.enable()
     with _exits(leave):
         ended = _run(target, code)
