@@ -26,13 +26,13 @@ class Tile:
 
 @dataclass(frozen=True)
 class Compiled:
-    """What a variant is generated from. `steps`: how many values the x axis of the grid has."""
+    """What a variant is generated from: its tiles, and the operator's grid."""
 
     inputs: tuple[Tile | None, ...]
     outputs: tuple[Tile | None, ...]
     rank: int = 0
     ranks: int = 1
-    steps: int = 1
+    grid: tuple[int, int, int] = (1, 1, 1)
 
     def input(self, slot: int) -> Tile:
         tile = self.inputs[slot]
@@ -169,7 +169,7 @@ def _hopper_attention(c: Compiled, words: int) -> Form:
     split = len(c.outputs) == 2
     heads = qkv.dims[1] // length - 2
     out = f"{c.output.strides[0]}"
-    partition = f"true, {c.steps}" if split else "false, 1"
+    partition = f"true, {c.grid[2]}" if split else "false, 1"
     call = (
         f"multitoken_paged_attention_hopper_impl<bfloat16, {heads}, 1, {row // length}, {row}, "
         f"{qkv.strides[0]}, {out}, {length}, -1, 512, {cache.dims[1]}, {qkv.dims[0]}, {partition}>"
@@ -244,7 +244,7 @@ def _experts(c: Compiled, words: int) -> Form:
     call = (
         "moe_linear_sm100_task_impl<cute::bfloat16_t, TMA_A, "
         f"{', '.join(f'decltype({name})' for name in types)}, 128, 16, {b}, {n}, "
-        f"{c.output.strides[1]}, {k}, {experts}, {top}, {c.steps}, {first}, true, 8, 2, 4>"
+        f"{c.output.strides[1]}, {k}, {experts}, {top}, {c.grid[0]}, {first}, true, 8, 2, 4>"
     )
     arguments = "tma_a, mInput, mBias, mRoutingIndices, mMask, mOutput, $"
     return Form(call, arguments, before)
@@ -268,7 +268,7 @@ def _fp8_experts(c: Compiled, words: int) -> Form:
     call = (
         "fp8_moe_group_gemm_sm100_task_impl<TMA_WEIGHT, "
         f"{', '.join(f'decltype({name})' for name in names)}, 128, 16, {b}, {n}, "
-        f"{c.output.strides[1]}, {k}, {experts}, {top}, {c.steps}, {first}, 8, 2, 4>"
+        f"{c.output.strides[1]}, {k}, {experts}, {top}, {c.grid[0]}, {first}, 8, 2, 4>"
     )
     return Form(call, f"tma_weight, {', '.join(names)}, $", before)
 

@@ -292,7 +292,7 @@ class Program:
             return None if slot.tensor is None else Tile(slot.dims(cells), slot.tensor.strides)
 
         sides = tuple(map(tile, inputs)), tuple(map(tile, outputs))
-        return Compiled(*sides, self.rank, self.ranks, cells[0])
+        return Compiled(*sides, self.rank, self.ranks, cells)
 
 
 def _event_axes(producer: Op, consumer: Op) -> tuple[Axes, Axes]:

@@ -126,6 +126,11 @@ class Constants:
             for given in self._given(groups):
                 yield from _Compared(self._facts, branch, branch.body, call, way, given).all()
 
+    def known(self, body: Body) -> tuple[Call | None, Kernel | None]:
+        """Give the call of a known device function in a body, and how it is declared."""
+        call, ways = self.call(body)
+        return call, _way(call, ways) if call is not None else None
+
     def call(self, body: Body) -> tuple[Call | None, tuple[Kernel, ...]]:
         """Give the call of a known device function in a body, and the ways to declare it."""
         own = self._facts.options.kernels

@@ -194,17 +194,16 @@ KERNELS: dict[str, tuple[tuple[str, ...], ...]] = {
     "multitoken_paged_attention_hopper_impl": (
         (
             "T=T:qkv,k,v NUM_QO_HEADS NUM_KV_HEADS NUM_QO_GROUPS KV_CACHE_STRIDE=k.s "
-            "QKV_STRIDE=qkv.t O_STRIDE=o.t HEAD_DIM=e SEQ_LEN MAX_SEQ_LEN PAGE_SIZE=s "
-            "MAX_TOKENS=t PARTITION_KV "
-            "NUM_KV_CHUNKS=%kv_idx",
+            "QKV_STRIDE=qkv.t O_STRIDE=o.t HEAD_DIM=e SEQ_LEN MAX_SEQ_LEN PAGE_SIZE=s MAX_TOKENS=t "
+            "PARTITION_KV NUM_KV_CHUNKS=%kv_idx",
             f"paged_k_cache=k paged_v_cache=v {_KV} {_FLAGS} {_EPS} "
             "qkv=qkv output=o lse=lse? kv_idx",
             f"{_HEADS}, {_GROUPS}",
         ),
         (
             "T=T:qkv,k,v NUM_QO_HEADS NUM_KV_HEADS KV_CACHE_STRIDE=k.s QKV_STRIDE=qkv.t "
-            "O_STRIDE=o.t HEAD_DIM=e MAX_SEQ_LEN PAGE_SIZE=s TMA_Q TMA_KV TMA_PAGED_KV_CACHE "
-            "TMA_OUTPUT MAX_TOKENS=t",
+            "O_STRIDE=o.t HEAD_DIM=e MAX_SEQ_LEN PAGE_SIZE=s TMA_Q TMA_KV "
+            "TMA_PAGED_KV_CACHE TMA_OUTPUT MAX_TOKENS=t",
             "tma_q=qkv tma_k=qkv tma_v=qkv tma_k_cache=k tma_v_cache=v tma_output=o "
             f"paged_k_cache=k paged_v_cache=v {_KV} {_FLAGS} {_EPS} output=o head_group",
             _HEADS,

@@ -39,6 +39,7 @@ parameters, in order, each ``NAME`` alone (not checked) or ``NAME=`` and what it
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import cache
 
 import msgspec
@@ -142,6 +143,14 @@ class Kernel(msgspec.Struct, frozen=True):
         every = self.template + self.call
         return tuple(p.name for p in every if not p.spec and p.name not in related)
 
+
+_FLOATS = frozenset({920, 930, 940, 941, 950, 960})
+KINDS: dict[str, Callable[[int], bool]] = {
+    "f": lambda code: code in _FLOATS,
+    "f8": lambda code: code == 930,
+    "i": lambda code: code not in _FLOATS,
+}
+"""Whether a data type's code is of a class."""
 
 _NAME = re.compile(r"[A-Za-z_][\w.]*")
 _OPERAND = re.compile(r"([a-z]\w*)(\??)(~?)(?::(f8|f|i))?\[([^\[\]]*)\]")
