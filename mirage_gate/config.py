@@ -24,6 +24,7 @@ from mirage_gate.report import FailOn
 
 if TYPE_CHECKING:
     from mirage_gate.agreed.waivers import Waiver
+    from mirage_gate.facts.signatures.notation import Kernel
 
 _Count = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 Locate = Literal["auto", "artifact", "builder"]
@@ -56,6 +57,20 @@ class TaskTypeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     operator: str | None = None
     final: bool = False
     collective: bool = False
+
+
+class KernelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A fork's own device function, or another view of a known one.
+
+    ``template`` and ``call`` are its parameters, in order, each a name alone or with what it is of
+    the operator's slots, such as ``"T BATCH=b OUT=n STRIDE=y.b"`` and ``"in=x out=y"``;
+    ``where`` are equations between them.
+    """
+
+    function: str
+    template: str = ""
+    call: str = ""
+    where: str = ""
 
 
 class WaiverConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -109,6 +124,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="ke
     jobs: Annotated[int, msgspec.Meta(ge=1)] | None = None
     waivers: list[WaiverConfig] = msgspec.field(default_factory=list)
     task_types: list[TaskTypeConfig] = msgspec.field(default_factory=list)
+    kernels: list[KernelConfig] = msgspec.field(default_factory=list)
 
 
 _PATHS = ("lock", "plan", "baseline", "model_config", "runtime_header")
@@ -215,6 +231,7 @@ def _suggestion(message: str) -> str:
     if key := re.search(r"unknown field `([^`]*)`", message):
         parts = {
             "$.task-types": TaskTypeConfig,
+            "$.kernels": KernelConfig,
             "$.waivers": WaiverConfig,
             "$.weights": WeightsConfig,
         }
@@ -297,6 +314,21 @@ def task_types(config: Config, codes: dict[str, int] | None = None) -> dict[int,
         except ValueError as error:
             raise ConfigError(f"task type {own.name}: {error}") from error
     return types
+
+
+def kernels(config: Config) -> dict[str, Kernel]:
+    """Give the configured device functions, by name. Raises :class:`ConfigError`."""
+    if not config.kernels:
+        return {}
+    from mirage_gate.facts.signatures.notation import kernel
+
+    found = {}
+    for own in config.kernels:
+        try:
+            found[own.function] = kernel(own.template, own.call, own.where)
+        except ValueError as error:
+            raise ConfigError(f"kernel {own.function}: {error}") from error
+    return found
 
 
 _WAIVERS_TABLE = re.compile(

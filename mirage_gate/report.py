@@ -91,6 +91,8 @@ class RankReport(msgspec.Struct, frozen=True):
     a sentence why a rank could not be audited; it is empty exactly when ``audited``.
     ``type_names`` gives the name of each task type code in the graph. ``plan`` is the model
     that it computes, where a report that draws it was asked for.
+    ``type_names`` gives the name of each task type code in the graph. ``unchecked`` says what of
+    the kernels nothing was compared with: device functions and their parameters.
     """
 
     rank: int
@@ -104,6 +106,7 @@ class RankReport(msgspec.Struct, frozen=True):
     coverage: tuple[Coverage, ...] = ()
     type_names: dict[int, str] = msgspec.field(default_factory=dict)
     plan: tuple[PlanBlock, ...] = ()
+    unchecked: tuple[str, ...] = ()
 
 
 class Meant(msgspec.Struct, frozen=True):

@@ -34,6 +34,7 @@ def of_facts(facts: RankFacts, failure: str, by_layer: bool) -> RankReport:
             for code in sorted({group.task_type for group in facts.wiring.groups})
         },
         plan=tuple(_plan(facts)) if by_layer else (),
+        unchecked=facts.signatures.constants.unchecked,
     )
 
 

@@ -87,6 +87,7 @@ def terms(
         options=Options(
             critical=Critical.of(names),
             task_types=types,
+            kernels=configs.kernels(settings),
             workers=workers or settings.workers or 0,
             **_meant(settings, model_config, weights),
         ),

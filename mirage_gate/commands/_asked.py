@@ -104,6 +104,7 @@ def asked(values: Mapping[str, Any]) -> Asked:
     known = Options(
         critical=Critical.of(_common.listed(values["critical"], settings.critical)),
         task_types=types,
+        kernels=_common.kernels_from(settings),
         workers=values["workers"] or settings.workers or 0,
     )
     known = msgspec.structs.replace(known, plan=_run.plan_from(settings, values["plan"], memory))

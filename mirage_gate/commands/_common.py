@@ -13,6 +13,7 @@ from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
     from mirage_gate.config import Config
+    from mirage_gate.facts.signatures.notation import Kernel
     from mirage_gate.facts.task_types import TaskType
     from mirage_gate.findings import Severity
 
@@ -225,6 +226,16 @@ def task_types_from(settings: Config, runtime_header: str | None) -> dict[int, T
     try:
         codes = config.header_codes(Path(header)) if header else None
         return config.task_types(settings, codes)
+    except config.ConfigError as error:
+        raise Refused(str(error)) from error
+
+
+def kernels_from(settings: Config) -> dict[str, Kernel]:
+    """Give the configured device functions."""
+    from mirage_gate import config
+
+    try:
+        return config.kernels(settings)
     except config.ConfigError as error:
         raise Refused(str(error)) from error
 

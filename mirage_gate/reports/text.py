@@ -266,6 +266,9 @@ def _verdict_lines(report: Report, context: Context, paint: Paint) -> Iterator[s
     if audited and not context.verbosity < 0:
         yield from _compared_lines(report, context)
         yield from _checked_lines(audited)
+        if context.verbosity > 0:
+            every = dict.fromkeys(line for rank in audited for line in rank.unchecked)
+            yield from (f"not checked: {plain(line)}" for line in every)
         yield from _model_lines(report, context)
     if not (context.verbosity < 0 or all(_is_aside(f, context) for f in report.findings)):
         first = report.distinct[0][0].rule

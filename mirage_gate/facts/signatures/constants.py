@@ -102,8 +102,26 @@ class Constants:
 
     def __init__(self, facts: RankFacts) -> None:
         self._facts = facts
-        self.unchecked: dict[str, tuple[str, ...]] = {}
-        """Function to the parameters that nothing was said about; ``*`` for all of them."""
+
+    @cached_property
+    def unchecked(self) -> tuple[str, ...]:
+        """What nothing is compared with: types, functions, and parameters of the known ones."""
+        facts = self._facts
+        found: dict[str, None] = {}
+        for task_type, variant in sorted(facts.wiring.kernels):
+            branch = facts.wiring.branch(task_type, variant)
+            if branch is None or branch.body is None:
+                continue
+            call, way = self.known(branch.body)
+            if not facts.signatures.readings(task_type):
+                found[f"slots of {branch.type_name}"] = None
+            elif call is None:
+                found[f"call of {branch.type_name}"] = None
+            elif way is None:
+                found[f"{call.function} as it is declared here"] = None
+            elif way.unchecked:
+                found[f"{call.function}: {', '.join(way.unchecked)}"] = None
+        return tuple(found)
 
     @cached_property
     def mismatches(self) -> list[Mismatch]:
@@ -120,9 +138,7 @@ class Constants:
                 continue
             way = _way(call, ways)
             if way is None:
-                self.unchecked.setdefault(call.function, ("*",))
                 continue
-            self.unchecked[call.function] = way.unchecked
             for given in self._given(groups):
                 yield from _Compared(self._facts, branch, branch.body, call, way, given).all()
 
@@ -134,16 +150,11 @@ class Constants:
     def call(self, body: Body) -> tuple[Call | None, tuple[Kernel, ...]]:
         """Give the call of a known device function in a body, and the ways to declare it."""
         own = self._facts.options.kernels
-        unknown: Call | None = None
         for call in body.calls:
             if call.function in own:
                 return call, (own[call.function],)
             if call.function in KERNELS:
                 return call, tuple(kernel(*way) for way in KERNELS[call.function])
-            if call.arguments and any(argument.slots for argument in call.arguments):
-                unknown = call
-        if unknown is not None:
-            self.unchecked.setdefault(unknown.function, ("*",))
         return None, ()
 
     def _given(self, groups: list[Group]) -> Iterator[_Given]:
