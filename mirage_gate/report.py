@@ -90,8 +90,7 @@ class RankReport(msgspec.Struct, frozen=True):
     ``cuda_path`` or ``graph_path`` is empty where that half is missing. ``failure`` says in
     a sentence why a rank could not be audited; it is empty exactly when ``audited``.
     ``type_names`` gives the name of each task type code in the graph. ``plan`` is the model
-    that it computes, where a report that draws it was asked for.
-    ``type_names`` gives the name of each task type code in the graph. ``unchecked`` says what of
+    that it computes, where a report that draws it was asked for. ``unchecked`` says what of
     the kernels nothing was compared with: device functions and their parameters.
     """
 

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 from mirage_gate import config, schema_files
 from mirage_gate.cli import cli
-from mirage_gate.config import Config, ConfigError, TaskTypeConfig, WaiverConfig
+from mirage_gate.config import Config, ConfigError, KernelConfig, TaskTypeConfig, WaiverConfig
 from mirage_gate.findings import Severity
 from tests.emitter import qwen3
 from tests.scratch import ROOT, clean_environment
@@ -67,8 +67,15 @@ name = "TASK_MINE"
 code = 900
 inputs = "r rw@ r?"
 outputs = "w"
+operator = "x[b,d] g[d] q?[e] -> y[b,d]"
 final = true
 collective = true
+
+[[kernels]]
+function = "mine_impl"
+template = "T=T:x,y BATCH=b STRIDE=y.b"
+call = "in=x weight=g out=y"
+where = "BATCH=b"
 """
 
 
@@ -181,6 +188,7 @@ def properties(struct: Any) -> dict[str, bool]:
         (Config, SCHEMA),
         (WaiverConfig, SCHEMA["properties"]["waivers"]["items"]),
         (TaskTypeConfig, SCHEMA["properties"]["task-types"]["items"]),
+        (KernelConfig, SCHEMA["properties"]["kernels"]["items"]),
     ],
 )
 def test_the_schema_has_the_same_keys(struct: Any, at: dict[str, Any]) -> None:

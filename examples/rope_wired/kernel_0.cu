@@ -914,55 +914,69 @@ __device__ __forceinline__
 void _execute_task(TaskDesc const* task_desc,
                    RuntimeConfig const &runtime_config) {
   if (task_desc->task_type == TASK_EMBEDDING && task_desc->variant_id == 0) {
-    kernel::embedding_impl<bfloat16, 0>(
-      task_desc->input_ptrs[0],
-      task_desc->input_ptrs[1],
-      task_desc->output_ptrs[0]);
+    kernel::embedding_kernel<bfloat16, 1, 256, 256>(
+          task_desc->input_ptrs[0],
+          task_desc->input_ptrs[1],
+          task_desc->output_ptrs[0]);
   }
   else if (task_desc->task_type == TASK_LINEAR_WITH_RESIDUAL_SM100 && task_desc->variant_id == 0) {
-    using TMA = kernel::tma::tma_2d<bfloat16, 3, 3, 3, /*ROW=*/64, 64>;
-    TMA tma(
-      static_cast<CUtensorMap*>(task_desc->input_tma_desc_ptrs[1][0]),
-      static_cast<CUtensorMap*>(task_desc->input_tma_desc_ptrs[0][0]),
-      static_cast<CUtensorMap*>(task_desc->output_tma_desc_ptrs[0][0]),
-      nullptr);  // the loader made the descriptors
-    kernel::linear_with_residual_sm100_impl<bfloat16, 0>(
-      tma,
-      task_desc->input_ptrs[2]);
+    using TMA_A = kernel::tma::tma_2d<bfloat16, 3, 3, 3, 256, 128, 128, 64, 128, 1, 1, 2, 8192, true>;
+    using TMA_B = kernel::tma::tma_2d<bfloat16, 3, 3, 3, 1, 128, 16, 64, 128, 1, 1, 2, 1024, true>;
+    using TMA_OUT = kernel::tma::tma_2d<bfloat16, 3, 3, 3, 1, 256, 16, 64, 256, 1, 1, 2, 1024, true>;
+    TMA_A tma_a(static_cast<CUtensorMap*>(task_desc->input_tma_desc_ptrs[1][0]));
+    TMA_B tma_b(static_cast<CUtensorMap*>(task_desc->input_tma_desc_ptrs[0][0]));
+    TMA_OUT tma_out(static_cast<CUtensorMap*>(task_desc->output_tma_desc_ptrs[0][0]));
+    cute::Layout layout_Bias = cute::make_layout(cute::make_shape(1, 256), cute::make_stride(256, cute::Int<1>{}));
+    cute::Tensor mBias = cute::make_tensor(cute::make_gmem_ptr(static_cast<cute::bfloat16_t*>(task_desc->input_ptrs[2])), layout_Bias);
+    kernel::linear_sm100_mpk_task_impl<cute::bfloat16_t, TMA_A, TMA_B, decltype(mBias), TMA_OUT, 128, 16, 1, 256, 128, false, false, 8, 2, 4>(
+          tma_a,
+          tma_b,
+          mBias,
+          tma_out);
   }
   else if (task_desc->task_type == TASK_LINEAR_SM100 && task_desc->variant_id == 0) {
-    using TMA = kernel::tma::tma_2d<bfloat16, 3, 3, 3, /*ROW=*/64, 64>;
-    TMA tma(
-      static_cast<CUtensorMap*>(task_desc->input_tma_desc_ptrs[1][0]),
-      static_cast<CUtensorMap*>(task_desc->input_tma_desc_ptrs[0][0]),
-      static_cast<CUtensorMap*>(task_desc->output_tma_desc_ptrs[0][0]),
-      nullptr);  // the loader made the descriptors
-    kernel::linear_sm100_impl<bfloat16, 0>(
-      tma);
+    using TMA_A = kernel::tma::tma_2d<bfloat16, 3, 3, 3, 256, 256, 128, 64, 256, 1, 1, 2, 8192, true>;
+    using TMA_B = kernel::tma::tma_2d<bfloat16, 3, 3, 3, 1, 256, 16, 64, 256, 1, 1, 2, 1024, true>;
+    using TMA_OUT = kernel::tma::tma_2d<bfloat16, 3, 3, 3, 1, 256, 16, 64, 256, 1, 1, 2, 1024, true>;
+    TMA_A tma_a(static_cast<CUtensorMap*>(task_desc->input_tma_desc_ptrs[1][0]));
+    TMA_B tma_b(static_cast<CUtensorMap*>(task_desc->input_tma_desc_ptrs[0][0]));
+    TMA_OUT tma_out(static_cast<CUtensorMap*>(task_desc->output_tma_desc_ptrs[0][0]));
+    cute::Layout layout_Bias = cute::make_layout(cute::make_shape(1, 256), cute::make_stride(256, cute::Int<1>{}));
+    cute::Tensor mBias = cute::make_tensor(cute::make_gmem_ptr(static_cast<cute::bfloat16_t*>(nullptr)), layout_Bias);
+    kernel::linear_sm100_mpk_task_impl<cute::bfloat16_t, TMA_A, TMA_B, decltype(mBias), TMA_OUT, 128, 16, 1, 256, 256, true, false, 8, 2, 4>(
+          tma_a,
+          tma_b,
+          mBias,
+          tma_out);
   }
   else if (task_desc->task_type == TASK_LINEAR_SM100 && task_desc->variant_id == 1) {
-    using TMA = kernel::tma::tma_2d<bfloat16, 3, 3, 3, /*ROW=*/64, 64>;
-    TMA tma(
-      static_cast<CUtensorMap*>(task_desc->input_tma_desc_ptrs[1][0]),
-      static_cast<CUtensorMap*>(task_desc->input_tma_desc_ptrs[0][0]),
-      static_cast<CUtensorMap*>(task_desc->output_tma_desc_ptrs[0][0]),
-      nullptr);  // the loader made the descriptors
-    kernel::linear_sm100_impl<bfloat16, 1>(
-      tma);
+    using TMA_A = kernel::tma::tma_2d<bfloat16, 3, 3, 3, 64, 256, 128, 64, 256, 1, 1, 2, 8192, true>;
+    using TMA_B = kernel::tma::tma_2d<bfloat16, 3, 3, 3, 1, 256, 16, 64, 256, 1, 1, 2, 1024, true>;
+    using TMA_OUT = kernel::tma::tma_2d<bfloat16, 3, 3, 3, 1, 64, 16, 64, 64, 1, 1, 2, 1024, true>;
+    TMA_A tma_a(static_cast<CUtensorMap*>(task_desc->input_tma_desc_ptrs[1][0]));
+    TMA_B tma_b(static_cast<CUtensorMap*>(task_desc->input_tma_desc_ptrs[0][0]));
+    TMA_OUT tma_out(static_cast<CUtensorMap*>(task_desc->output_tma_desc_ptrs[0][0]));
+    cute::Layout layout_Bias = cute::make_layout(cute::make_shape(1, 64), cute::make_stride(64, cute::Int<1>{}));
+    cute::Tensor mBias = cute::make_tensor(cute::make_gmem_ptr(static_cast<cute::bfloat16_t*>(nullptr)), layout_Bias);
+    kernel::linear_sm100_mpk_task_impl<cute::bfloat16_t, TMA_A, TMA_B, decltype(mBias), TMA_OUT, 128, 16, 1, 64, 256, true, false, 8, 2, 4>(
+          tma_a,
+          tma_b,
+          mBias,
+          tma_out);
   }
   else if (task_desc->task_type == TASK_ARGMAX_REDUCE_SM100 && task_desc->variant_id == 0) {
-    kernel::argmax_reduce_sm100_impl<bfloat16, 0>(
-      task_desc->input_ptrs[0],
-      task_desc->input_ptrs[1],
-      task_desc->output_ptrs[0],
-      runtime_config.qo_indptr_buffer);
+    kernel::argmax_reduce_sm100_kernel<bfloat16, 1, 1200, 1>(
+          task_desc->input_ptrs[0],
+          task_desc->input_ptrs[1],
+          task_desc->output_ptrs[0],
+          runtime_config.qo_indptr_buffer[MPK_MAX_NUM_BATCHED_REQUESTS]);
   }
   else if (task_desc->task_type == TASK_ARGMAX_PARTIAL_SM100 && task_desc->variant_id == 0) {
-    kernel::argmax_partial_sm100_impl<bfloat16, 0>(
-      task_desc->input_ptrs[0],
-      task_desc->output_ptrs[0],
-      task_desc->output_ptrs[1],
-      runtime_config.qo_indptr_buffer);
+    kernel::argmax_partial_sm100_kernel<bfloat16, 1, 256, 1>(
+          task_desc->input_ptrs[0],
+          task_desc->output_ptrs[0],
+          task_desc->output_ptrs[1],
+          runtime_config.qo_indptr_buffer[MPK_MAX_NUM_BATCHED_REQUESTS]);
   }
   else if (task_desc->task_type == TASK_MLA_MTP_DECODE_SM100 && task_desc->variant_id == 0) {
   if (kernel::has_work(

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from mirage_gate.commands import _common
-from mirage_gate.config import Config, TaskTypeConfig, WaiverConfig, WeightsConfig
+from mirage_gate.config import Config, KernelConfig, TaskTypeConfig, WaiverConfig, WeightsConfig
 
 _DEFAULTS = {
     "paths": ["."],
@@ -58,9 +58,14 @@ def _lines(settings: Config, given: Mapping[str, Any], path: str) -> Iterator[st
     for kind in settings.task_types:
         yield "\n[[task-types]]"
         yield from _table(kind)
+    for kernel in settings.kernels:
+        yield "\n[[kernels]]"
+        yield from _table(kernel)
 
 
-def _table(struct: WaiverConfig | TaskTypeConfig | WeightsConfig) -> Iterator[str]:
+def _table(
+    struct: WaiverConfig | TaskTypeConfig | KernelConfig | WeightsConfig,
+) -> Iterator[str]:
     for key, value in msgspec.structs.asdict(struct).items():
         if value is not None:
             yield f"{key} = {_value(value)}"

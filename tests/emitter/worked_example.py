@@ -15,7 +15,7 @@ from .cuda import CURRENT
 from .deepseek import DeepSeekSizes
 from .graph import FLOAT32, INT64, Program
 from .model import Model
-from .operators import argmax, linear
+from .operators import argmax, linear, split
 from .tasks import KINDS
 
 __all__ = ["EXAMPLES", "worked_example"]
@@ -63,8 +63,8 @@ def _build(p: Program, m: Model) -> None:
         body = gather + " i4 i5" * bool(wired)
         p.run("MLA_KV_GATHER_SM100", (1,), operands, body=body)
         partials = [partial_o.whole, partial_lse.whole]
-        p.run("MLA_MTP_DECODE_SM100", (1,), [q.whole, contiguous.whole], partials)
-        p.run("MLA_MTP_REDUCE_SM100", (1,), partials, [attn_out.whole])
+        p.run("MLA_MTP_DECODE_SM100", (1,), [q.whole, contiguous.whole], partials, metadata=split)
+        p.run("MLA_MTP_REDUCE_SM100", (1,), partials, [attn_out.whole], metadata=split)
         o_proj = p.host(m.weight(layer, "o_proj"), s.hidden, attn_out.shape[1])
         p.run(
             "LINEAR_WITH_RESIDUAL_SM100",

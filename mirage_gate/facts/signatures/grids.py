@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mirage_gate.artifacts.graph import METADATA_FIELDS
+from mirage_gate.artifacts.graph import ABSENT, METADATA_FIELDS
 
 if TYPE_CHECKING:
     from mirage_gate.artifacts.cuda import Branch
@@ -75,6 +75,8 @@ def _of_variant(
     sizes = []
     for place, field in enumerate(fields):
         found = sorted({value[place] for value in first})
+        if ABSENT in found:
+            return  # a graph of a time when the field was not there
         sizes.append(len(found))
         missing = next((n for n, value in enumerate(found) if n != value), len(found))
         number = wanted.get(field, len(found))
