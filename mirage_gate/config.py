@@ -338,7 +338,10 @@ _WAIVERS_KEY = re.compile(r"^[ \t]*(?:waivers)[ \t]*=", re.MULTILINE)
 
 
 def waivers(config: Config, path: str, rules: Sequence[str]) -> list[Waiver]:
-    """Give the waivers, each with its place in the file. ``rules`` are their ids, in order."""
+    """Give the waivers, each with its place in the file. ``rules`` are their ids, in order.
+
+    Raises :class:`ConfigError` for one without a reason.
+    """
     configured = config.waivers
     if not configured:
         return []
@@ -354,6 +357,10 @@ def waivers(config: Config, path: str, rules: Sequence[str]) -> list[Waiver]:
         places = [key.span() if key else (0, 0)] * len(configured)
     found = []
     for waiver, rule, (start, end) in zip(configured, rules, places, strict=True):
+        if not waiver.reason.strip():
+            raise ConfigError(
+                f"{path}: the waiver of {waiver.rule} for {waiver.tensor} gives no reason"
+            )
         start += len(text[start:end]) - len(text[start:end].lstrip())
         line = text.count("\n", 0, start) + 1
         column = start - (text.rfind("\n", 0, start) + 1) + 1

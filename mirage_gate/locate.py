@@ -18,6 +18,7 @@ from mirage_gate.artifacts.builder import Builder, candidates
 from mirage_gate.artifacts.builder.names import Naming
 from mirage_gate.config import Locate
 from mirage_gate.findings import Finding, Location, in_order
+from mirage_gate.ignores import Ignores
 from mirage_gate.report import Report
 from mirage_gate.reports._paths import git_root, relative, report_root
 
@@ -41,6 +42,7 @@ def locate(
     where: Locate = "auto",
     provenance: Mapping[str, Known] | None = None,
     say: Callable[[str], None] = lambda _: None,
+    wants: Callable[[str], bool] | None = None,
 ) -> Report:
     """Point findings at the builders' lines, or relate those lines to them.
 
@@ -48,9 +50,14 @@ def locate(
     relates the line; ``auto`` moves those whose artifact git does not track. ``provenance``,
     by the path of either file of a pair, knows what the builders' text only suggests. ``say``
     is told where git does not answer, and findings stay where they are.
+
+    A comment ``# mirage-gate: ignore[RULE] reason`` on the line that made it hides a finding.
+    ``wants`` tells which rules were asked; then comments that nothing needs are findings.
     """
     if not builders and not provenance:
         return report
+    ignores = Ignores()
+    ignores.look_at(builder.path for builder in builders)
     provenance = provenance or {}
     kinds = {tensor.tensor: tensor.kind for rank in report.ranks for tensor in rank.coverage}
     found: dict[str, list[Naming]] = {}
@@ -59,17 +66,29 @@ def locate(
         if name and name not in found:
             found[name] = candidates(builders, name, kinds.get(name, ""))
     moves = _moves(report.findings, where, say)
-    findings = []
+    findings: list[Finding] = []
+    hidden: list[Finding] = []
     for finding in report.findings:
         path = finding.location.path
         made = _made(finding, provenance[path]) if path in provenance else None
+        here: Sequence[Location] = ()
+        one = finding
         if made is not None:
-            findings.append(_placed(finding, made, moves(path)))
+            one = _placed(finding, made, moves(path))
+            here = (*made.calls, *([made.named] if made.named else []))
         elif named := found.get(finding.tensor):
-            findings.append(_pointed(finding, named, moves(path)))
-        else:
-            findings.append(finding)
-    return msgspec.structs.replace(report, findings=in_order(findings))
+            one = _pointed(finding, named, moves(path))
+            here = (named[0].location,)
+        ignored = ignores.hide(one, here)
+        (findings if ignored is None else hidden).append(ignored or one)
+    if wants is not None and not report.failed_ranks:
+        findings += ignores.stale(wants)
+    return msgspec.structs.replace(
+        report,
+        findings=in_order(findings),
+        hidden=in_order([*report.hidden, *hidden]),
+        waived=report.waived + len(hidden),
+    )
 
 
 class _Made(msgspec.Struct, frozen=True):

@@ -181,7 +181,7 @@ def located(report: Report, known: Asked) -> Report:
     """Point the findings at the lines that made what they are about."""
     import os
 
-    if not report.findings:
+    if not report.findings and not known.builders:
         return report
     from mirage_gate.artifacts.provenance import beside
 
@@ -192,4 +192,5 @@ def located(report: Report, known: Asked) -> Report:
     from mirage_gate.locate import locate, provenance_of
 
     told = provenance_of(report, _run.warn) if left else {}
-    return locate(report, builders_in(known.builders), known.locate, told, _run.warn)
+    wants = None if known.ranks else known.selection.wants
+    return locate(report, builders_in(known.builders), known.locate, told, _run.warn, wants)

@@ -12,7 +12,7 @@ RULE = Rule(
     "MG803",
     "stale-waiver",
     Severity.WARNING,
-    "A waiver is expired, or no finding needs it.",
+    "A waiver is expired, or no finding needs it; or a comment that ignores a rule does nothing.",
     why="""
         A waiver outlives what it was written for, and then hides the next finding that it
         happens to match.
@@ -29,7 +29,8 @@ RULE = Rule(
     """,
     fix="Take it out of the configuration, or give it a new date and a reason.",
     limits="""
-        A waiver is unused only where everything was looked at: all ranks, and its rule.
+        A waiver, or a builder's comment `# mirage-gate: ignore[MG102] reason`, is unused only
+        where everything was looked at: all ranks, and its rule.
         Waived findings are left out of every report and counted in the verdict.
     """,
     scope="memory",

@@ -1,0 +1,108 @@
+"""Comments in the builder that say a finding is meant, and the waivers that `waive` writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from mirage_gate import config
+from mirage_gate.artifacts.builder.ignores import read
+from mirage_gate.cli import cli
+from tests.emitter import qwen3
+from tests.findings import HOSTILE_NAMES
+
+BUILDER = """
+def build(mpk, cos, sin):
+    mpk.attach_input(
+        cos,
+        name="cos_position_embedding",{comment}
+    )
+    mpk.attach_input(sin, name="sin_position_embedding")
+"""
+
+
+def invoke(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(cli, [str(a) for a in arguments], standalone_mode=False)
+
+
+def built(folder: Path, comment: str) -> tuple[Path, Path]:
+    qwen3(2).without_rope().write(folder / "gen")
+    builder = folder / "demo.py"
+    builder.write_text(BUILDER.format(comment=comment and f"  # {comment}"))
+    return folder / "gen", builder
+
+
+@pytest.mark.parametrize("rule", ["MG101", "unwired-critical-tensor", "MG102, mg101"])
+def test_a_comment_on_the_call_hides_its_finding(tmp_path: Path, rule: str) -> None:
+    gen, builder = built(tmp_path, f"mirage-gate: ignore[{rule}] next release")
+    done = invoke("check", gen, "--builder", builder, "--show-hidden")
+    assert "(ignored: next release)" in done.output
+    assert "1 waived" in done.output
+    assert "error: critical tensor cos_position_embedding" not in done.output.split("hidden:")[0]
+    assert done.return_value == 1  # the other table is still lost
+
+
+@pytest.mark.parametrize(
+    ("comment", "says"),
+    [
+        ("mirage-gate: ignore[MG104] gone", "ignore[MG104] is needed by no finding"),
+        ("mirage-gate: ignore everything", "names no rule"),
+        ("mirage-gate: ignore[MG1O1] typo", "names none that there is"),
+    ],
+)
+def test_a_comment_that_does_nothing_is_said(tmp_path: Path, comment: str, says: str) -> None:
+    gen, builder = built(tmp_path, comment)
+    done = invoke("check", gen, "--builder", builder)
+    assert "demo.py:5:" in done.output
+    assert "MG803" in done.output
+    assert says in done.output
+    assert "critical tensor cos_position_embedding" in done.output
+
+
+def test_a_comment_elsewhere_hides_nothing(tmp_path: Path) -> None:
+    gen, builder = built(tmp_path, "")
+    builder.write_text("# mirage-gate: ignore[MG101] no\n" + builder.read_text())
+    done = invoke("check", gen, "--builder", builder)
+    assert "waived" not in done.output
+    assert "needed by no finding" in done.output
+
+
+def test_text_that_looks_like_a_comment_is_none(tmp_path: Path) -> None:
+    file = tmp_path / "demo.py"
+    file.write_text('x = "# mirage-gate: ignore[MG101] no"\n# mirage-gate: ignore[MG102] yes\n(')
+    (one,) = read(str(file))
+    assert (one.rules, one.reason, one.location.line) == (("MG102",), "yes", 2)
+    file.write_bytes(b"# mirage-gate: ignore[MG101]\n\xff\x00")
+    assert read(str(file)) == ()
+
+
+def test_waive_writes_what_the_configuration_takes(tmp_path: Path) -> None:
+    gen, _ = built(tmp_path, "")
+    done = invoke("waive", gen)
+    file = tmp_path / "mirage-gate.toml"
+    file.write_text(done.output)
+    refused = invoke("check", gen, "--config", file)
+    assert "gives no reason" in str(refused.exception)
+    file.write_text(done.output.replace('reason = ""', 'reason = "on purpose"'))
+    passed = invoke("check", gen, "--config", file)
+    assert passed.return_value == 0
+    assert "2 waived" in passed.output
+    assert invoke("waive", gen, "--config", file).output == ""
+
+
+def test_a_waiver_means_its_name_alone_whatever_is_in_it(tmp_path: Path) -> None:
+    from fnmatch import fnmatchcase
+
+    from mirage_gate.commands.waive import _literally, _quoted
+
+    for name in (*HOSTILE_NAMES, "a[0]*?", 'quote"d', "back\\slash"):
+        file = tmp_path / "mirage-gate.toml"
+        file.write_text(
+            f'[[waivers]]\nrule = "MG102"\ntensor = {_quoted(_literally(name))}\nreason = "r"\n',
+            encoding="utf-8",
+        )
+        (waiver,) = config.load(file).waivers
+        assert fnmatchcase(name, waiver.tensor)
+        assert not fnmatchcase(name + "x", waiver.tensor)
