@@ -117,6 +117,34 @@ def test_where_all_is_ordered_and_exact_every_unread_byte_is_found(facts: RankFa
         assert unread(facts, value) == {b for b in written if (b, number) not in read}
 
 
+def test_many_values_are_found_as_few_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts that 150 operators fill, in two rounds, each round read by halves."""
+    known = kinds("w", "w", "r")
+    parts = [tile(at, 1) for at in range(150)]
+    whole = [tile(0, 75), tile(75, 75), tile(3, 140)]
+    tasks, event = [], 2
+    for turn in range(2):
+        for at in range(150 - turn):
+            waits = NO_EVENT if event == 2 else event - 1
+            tasks.append(task(waits, event, known[at % 2].code, [at]))
+            event += 1
+        for reader in range(150, 153 - turn):
+            tasks.append(task(event - 1, event, known[2].code, [reader]))
+            event += 1
+
+    def found(few: int) -> list[tuple[int, int, int, list[int]]]:
+        monkeypatch.setattr("mirage_gate.facts.values.living.FEW", few)
+        facts = small_facts(
+            tasks, event - 3, tensors=parts + whole, kinds=known, declared=[scratch("x", 150)]
+        )
+        values = facts.values.of("x").values
+        return [
+            (v.cells, v.read, v.left, [other.number for other, _ in v.overwritten]) for v in values
+        ]
+
+    assert found(0) == found(10_000)
+
+
 def chain(*types: TaskType, tiles: tuple[Tensor, ...] = (tile(0, 6),)) -> RankFacts:
     """One task of each type, one after the other, each carrying all the tiles."""
     tasks = [

@@ -22,7 +22,7 @@ What is not exact is never claimed either:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mirage_gate.artifacts.cuda import BUFFERS, SENTINEL
+from mirage_gate.facts.values.living import Living
 
 if TYPE_CHECKING:
     from mirage_gate.facts import RankFacts
@@ -292,7 +293,11 @@ def _add(step: _Step, access: Access, mask: int, known: bool) -> None:
 
 def _sweep(name: str, steps: Iterable[_Step], found: TensorValues) -> None:
     """Walk the steps: what each reads is what lives, and what it writes lives from then on."""
-    live: list[tuple[Value, int]] = []
+    steps = list(steps)
+    cells_of = [
+        cells for step in steps for cells, _ in (*step.reads.values(), *step.writes.values())
+    ]
+    living = Living(max((cells.bit_length() for cells in cells_of), default=0))
     covered = sure = exposed = 0
     values: dict[tuple[int, Place], Value] = {}
     uses: dict[tuple[int, Place], Use] = {}
@@ -306,10 +311,10 @@ def _sweep(name: str, steps: Iterable[_Step], found: TensorValues) -> None:
             use.exact = use.exact and exact
             use.cells |= cells
             if cells & covered:
-                for value, lives in live:
-                    if both := lives & cells:
-                        value.read |= both
-                        _see(use, value, both)
+                for _, value, lives in living.meeting(cells):
+                    both = lives & cells
+                    value.read |= both
+                    _see(use, value, both)
             use.before |= cells & ~covered
             exposed |= cells & ~sure
         if not step.writes:
@@ -319,7 +324,12 @@ def _sweep(name: str, steps: Iterable[_Step], found: TensorValues) -> None:
             written |= cells
             certain |= cells if exact else 0
         if written & covered:
-            live = list(_overwritten(live, step, written, certain))
+            for key, value, lives in living.meeting(written):
+                taken = lives & written
+                value.unsure |= taken & ~certain  # rows that are picked may be others
+                if value.operator is not step.operator:
+                    value.overwritten.append((step.operator, taken))
+                living.take(key, taken)
         covered |= written
         sure |= certain
         for place, (cells, exact) in step.writes.items():
@@ -331,8 +341,8 @@ def _sweep(name: str, steps: Iterable[_Step], found: TensorValues) -> None:
             made.cells |= cells
             if not exact:
                 made.unsure |= cells
-            live.append((made, cells))
-    for value, lives in live:
+            living.add(made, cells)
+    for value, lives in living:
         value.left |= lives
         value.read |= lives & exposed
 
@@ -342,19 +352,3 @@ def _see(use: Use, value: Value, cells: int) -> None:
         use.seen[-1] = (value, use.seen[-1][1] | cells)
     else:
         use.seen.append((value, cells))
-
-
-def _overwritten(
-    live: Iterable[tuple[Value, int]], step: _Step, written: int, certain: int
-) -> Iterator[tuple[Value, int]]:
-    """Take what a step writes from the values that live; an unsure write makes them unsure."""
-    for value, lives in live:
-        taken = lives & written
-        if not taken:
-            yield value, lives
-            continue
-        value.unsure |= taken & ~certain
-        if value.operator is not step.operator:
-            value.overwritten.append((step.operator, taken))
-        if rest := lives & ~taken:
-            yield value, rest
