@@ -10,6 +10,7 @@ from mirage_gate.facts.words import ZEROS, forms
 from mirage_gate.findings import Finding, Severity
 from mirage_gate.rules._words import declared, plural
 from mirage_gate.rules.base import Rule
+from mirage_gate.rules.values._parts import parts
 from mirage_gate.rules.values._shared import (
     at,
     in_its_layer,
@@ -46,12 +47,12 @@ RULE = Rule(
         operator takes.
     """,
     limits="""
-        An error where nobody reads anything that the operator writes. A warning where two
-        layers write the same rows of one cache in one iteration, as MPK's attention always
-        writes the caches that it is given: a model whose layers share a cache needs a type
-        that only reads it. Final steps, zeros that are filled before they are added to, what
-        the host reads, and rows picked at run time are no dead values; nor is anything where
-        order is missing.
+        An error where nobody reads anything that the operator writes, a warning where nobody
+        reads a part of it that most sibling layers read. A warning where two layers write the
+        same rows of one cache in one iteration, as MPK's attention always writes the caches
+        that it is given: a model whose layers share a cache needs a type that only reads it.
+        Final steps, zeros that are filled before they are added to, what the host reads, and
+        rows picked at run time are no dead values; nor is anything where order is missing.
     """,
 )
 
@@ -65,6 +66,8 @@ def dead_value(facts: RankFacts) -> Iterator[Finding]:
             alike.setdefault(key, []).append(values)
     for dead in alike.values():
         yield _dead(facts, dead)
+    for part in parts(facts):
+        yield _part(facts, part)
     shared: dict[object, list[Lost]] = {}
     for one in facts.values.lost_rows:
         cause = (kind_of(one.value.operator), one.value.operator is one.other.operator)
@@ -86,6 +89,26 @@ def _is_dead(facts: RankFacts, values: list[Value]) -> bool:
     if not any(facts.wiring.consumers(value.tensor) for value in values):
         return False
     return all(facts.values.unread(value) == value.cells for value in values if value.cells)
+
+
+def _part(facts: RankFacts, found: list[Value]) -> Finding:
+    value = found[0]
+    cells = facts.values.unread(value)
+    operator = value.operator
+    place = at(facts, operator, value.place, value.tensor, cells)
+    return RULE.finding(
+        facts.rank,
+        (
+            f"{facts.regions.of(value.tensor).text(cells)} of what {text_of(facts, operator)} "
+            f"writes into {value.tensor} are read by no task ({where(v.operator for v in found)}); "
+            "in most layers all of it is read"
+        ),
+        place,
+        hint="let the reader take all of it, as in the sibling layers",
+        severity=Severity.WARNING,
+        related=declared(facts, value.tensor),
+        tensor=value.tensor,
+    )
 
 
 def _clears(name: str) -> bool:

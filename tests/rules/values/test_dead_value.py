@@ -139,3 +139,25 @@ def test_other_tokens_have_rows_of_their_own() -> Pair:
     for task in taking(pair, "o_proj", 2):
         reads(task, 2, "embed_out")
     return pair
+
+
+@fires("MG211", Severity.WARNING, tensor="mlp_mid", once=True)
+def test_a_part_is_read_in_the_other_layers_only() -> Expect:
+    """One of the activation's tasks takes its neighbour's columns."""
+    pair = qwen3(4).emit()
+    silu = of_type(pair, 118, 1)
+    silu[0]["inputs"] = silu[1]["inputs"]
+    first = next(taking(pair, "gatedup_proj", 1))
+    return Expect(
+        pair,
+        graph=("all_tasks", place(pair, first), "outputs", 0, "base_ptr"),
+        says=("are read by no task (in layer 1)", "in most layers"),
+    )
+
+
+@silent("MG211")
+def test_the_last_layer_may_go_on_with_a_part() -> Pair:
+    pair = qwen3(4).emit()
+    silu = of_type(pair, 118, 3)
+    silu[0]["inputs"] = silu[1]["inputs"]
+    return pair
