@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import ntpath
 import os
+import re
 import sys
 from pathlib import Path, PureWindowsPath
 
@@ -42,6 +43,14 @@ def test_processes_are_started_afresh_where_none_can_fork(
     afresh = ranks.check(found, jobs=2, watch=heard.append)
     assert heard
     assert msgspec.structs.replace(afresh, seconds=0) == msgspec.structs.replace(alone, seconds=0)
+
+
+def test_the_jobs_on_other_systems_name_tests_that_are_there() -> None:
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    named = re.findall(r"\btests/[\w/.]+", workflow)
+    assert "tests/test_platforms.py" in named
+    for path in named:
+        assert (ROOT / path).exists(), path
 
 
 def test_what_an_operating_system_may_lack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
