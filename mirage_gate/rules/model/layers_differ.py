@@ -34,7 +34,8 @@ RULE = Rule(
         was cut on purpose, and a note says so. What the configuration does not say is not
         checked, nor what a key says that is not known here (`-v` lists them): a model's type
         that is not known promises that some layer rotates, not which. In a layer with a task
-        type that is in no table, nothing is missed.
+        type that is in no table, nothing is missed. Attention in a layer that has none by its
+        configuration is no finding.
     """,
 )
 
@@ -142,7 +143,9 @@ def _promises(facts: RankFacts, model: ModelConfig) -> Iterator[Finding]:
     for promise, has, what, keys in table:
         said = {layer: has(layer) for layer in sorted(features.layers) if layer < model.layers}
         without = [n for n, shown in said.items() if shown is False and n in promise.having]
-        beyond = [n for n, shown in said.items() if shown and n in promise.lacking]
+        # A mixer that a configuration lists as none may be attention all the same, of its own kind.
+        lacking = frozenset() if promise is model.attention else promise.lacking
+        beyond = [n for n, shown in said.items() if shown and n in lacking]
         if without:
             yield _differs(facts, model, keys, without, f"has {what} in", "has not")
         if beyond:
