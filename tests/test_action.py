@@ -480,7 +480,7 @@ class TestSteps:
         qwen3(layers=2).without_rope().write(workspace)
         texts = (
             *("paths", "ranks", "critical", "config", "fail_on", "select", "ignore", "lock"),
-            *("baseline", "builder", "annotations", "summary", "html"),
+            *("baseline", "model_config", "weights", "builder", "annotations", "summary", "html"),
         )
         everywhere = (*texts, "working_directory")
         for number, hostile in enumerate(self.HOSTILE):

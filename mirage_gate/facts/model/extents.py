@@ -89,7 +89,7 @@ class Extents:
         return Differing(
             tensor=source.name,
             role=" ".join(source.meaning.roles),
-            what=f"is read as {tiles}, and {meant.words}{shared}",
+            what=f"read as {tiles}, and {meant.words}{shared}",
             location=source.location,
             related=() if related is None else (related,),
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from mirage_gate.facts.model.constants import compiled
 from mirage_gate.findings import Finding, Severity
 from mirage_gate.rules.base import Rule
 
@@ -28,7 +29,9 @@ RULE = Rule(
         rows or columns, whole experts, or key and value heads that are kept on several; the
         vocabulary may be padded by a tenth. Weights that are quantized in blocks are compared by
         their rows and columns as elements. Nothing is said where a name says nothing, or of a size
-        that neither of the two gives.
+        that neither of the two gives. Of the constants that a body was compiled with, the width of
+        a head, the number of experts and of those chosen, and the epsilon of the hidden
+        state's norms are compared, where the body calls a function that is known.
     """,
 )
 
@@ -37,6 +40,7 @@ RULE = Rule(
 def shape_differs(facts: RankFacts) -> Iterator[Finding]:
     if facts.options.model is None and facts.options.checkpoint is None:
         return
+    yield from _constants(facts)
     alike: dict[tuple[str, str], list[str]] = {}
     first: dict[tuple[str, str], Finding] = {}
     for one in facts.extents.differing:
@@ -57,10 +61,24 @@ def shape_differs(facts: RankFacts) -> Iterator[Finding]:
         yield Finding(
             rule=found.rule,
             severity=found.severity,
-            message=f"{names[0]}{more} {found.message}",
+            message=f"{names[0]}{more} {'are' if more else 'is'} {found.message}",
             location=found.location,
             hint=found.hint,
             related=found.related,
             tensor=found.tensor,
             rank=found.rank,
+        )
+
+
+def _constants(facts: RankFacts) -> Iterator[Finding]:
+    """What variants were compiled for: the width of a head, experts, the norms' epsilon."""
+    model = facts.options.model
+    for one in compiled(facts):
+        yield RULE.finding(
+            facts.rank,
+            f"{one.function} of {one.type_name} was compiled with {one.parameter} {one.value:g}, "
+            f"and the configuration says {one.meant:g}",
+            one.location,
+            hint="register the operator with the constants of this model",
+            related=() if model is None else (model.place(one.key),),
         )

@@ -95,6 +95,24 @@ def test_another_shape_in_the_checkpoint() -> Expect:
     return Expect(qwen3(3).emit(), options=Options(checkpoint=read(tensors)))
 
 
+@fires(
+    "MG003",
+    says=("was compiled with eps 1e-06, and the configuration says 1e-05",),
+    cuda="1e-6f);",
+)
+def test_another_epsilon(tmp_path: Path) -> Expect:
+    return held(qwen3(3), tmp_path, "qwen3", rms_norm_eps=1e-5)
+
+
+@fires(
+    "MG003",
+    says=("was compiled with NUM_TOPK 2, and the configuration says 4",),
+    cuda="moe_linear_sm100_task_impl",
+)
+def test_experts_that_are_chosen(tmp_path: Path) -> Expect:
+    return held(qwen3_moe(3), tmp_path, "qwen3_moe", num_experts_per_tok=4)
+
+
 @silent("MG003")
 def test_a_type_whose_keys_may_mean_something_else(tmp_path: Path) -> Expect:
     return held(qwen3(3), tmp_path, "unheard_of", hidden_size=4096)
