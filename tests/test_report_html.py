@@ -123,7 +123,7 @@ def test_findings_are_filtered_with_and_without_scripts(seen: dict[str, dict[str
 
 
 def test_the_header_jumps(seen: dict[str, dict[str, Any]]) -> None:
-    assert seen["hole"]["jumps"] == ["map", "errors", "notes"]
+    assert seen["hole"]["jumps"] == ["map", "plan", "errors", "notes"]
     assert all(found["jumped"] for found in seen.values())
 
 
