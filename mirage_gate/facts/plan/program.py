@@ -113,7 +113,7 @@ class _Reader:
         operators = [
             operator
             for operator in facts.layers.operators
-            if not facts.task_type(operator.task_type).frame
+            if operator.slots or not facts.task_type(operator.task_type).frame
         ]
         rows = {operator.number: self._forms(operator) for operator in operators}
         operators = self._ordered(operators)
