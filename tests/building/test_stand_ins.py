@@ -84,6 +84,18 @@ def test_shapes_and_types_of_what_is_computed(torch: Any) -> None:
         b[0] = torch.empty(4)
 
 
+def test_what_is_computed_lies_as_it_does_in_torch(torch: Any) -> None:
+    """A matrix that was turned stays turned: MPK refuses to attach it, and so it must here."""
+    turned = torch.empty(6, 4, dtype=torch.bfloat16).t()
+    for result in (turned * 2, turned.float(), turned.exp(), turned > 0, turned.clone()):
+        assert laid(result) == ((4, 6), (1, 4))
+    assert laid(torch.zeros_like(turned)) == ((4, 6), (1, 4))
+    assert laid(turned * torch.empty(4, 6)) == ((4, 6), (1, 4))
+    assert laid(torch.empty(6) * turned) == ((4, 6), (1, 4))
+    assert laid(turned.contiguous()) == ((4, 6), (6, 1))
+    assert laid(torch.empty(8, 6, 3)[:, :, :1].expand(8, 6, 5).exp()) == ((8, 6, 5), (30, 5, 1))
+
+
 def test_a_value_that_nobody_knows_decides_nothing(torch: Any) -> None:
     assert torch.tensor(5).item() == 5
     assert torch.full((), 7).item() == 7

@@ -252,8 +252,9 @@ def tensor(data: Any, **options: Any) -> Tensor:
 
 
 def _like(like: Tensor, *_value: Any, **options: Any) -> Tensor:
-    kind = options.get("dtype") or like.dtype
-    return Tensor(like.shape, kind, device=options.get("device", like.device))
+    made = like.kept(options.get("dtype"))
+    made.device = types.device(options.get("device") or like.device).placed()
+    return made
 
 
 # --- Of tensors -------------------------------------------------------------------------

@@ -125,8 +125,20 @@ class Tensor(Views):
             device=self.device,
         )
 
+    def kept(self, dtype: dtype | None = None, *others: Tensor) -> Tensor:
+        """A new tensor that lies as this one does, and others, as far as this one leaves open."""
+        shape = broadcast(self.shape, *(other.shape for other in others))
+        strides = [one.broadcast_strides(shape) for one in (self, *others)]
+        return Tensor(shape, dtype or self.dtype, types.kept(shape, strides), device=self.device)
+
+    def broadcast_strides(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The strides that this tensor has where it is broadcast to a shape."""
+        new = len(shape) - self.dim()
+        own = zip(shape[new:], self.shape, self._strides, strict=True)
+        return (0,) * new + tuple(step if extent == wide else 0 for wide, extent, step in own)
+
     def clone(self, **_options: Any) -> Tensor:
-        return self.like()
+        return self.kept()
 
     def contiguous(self, **_options: Any) -> Tensor:
         return self if self.is_contiguous() else self.like()
@@ -150,7 +162,9 @@ class Tensor(Views):
         place = self.device if device is None else types.device(device).placed()
         if kind is self.dtype and place == self.device and not copy:
             return self
-        return Tensor(self.shape, kind, device=place, known=self.known)
+        made = self.kept(kind)
+        made.device, made.known = place, self.known
+        return made
 
     def type(self, dtype: Any = None) -> Any:
         if dtype is None:
@@ -261,18 +275,17 @@ class Tensor(Views):
                 same = one.dtype.is_floating_point >= two.dtype.is_floating_point
                 if one.dim() and not two.dim() and same:
                     kind = one.dtype
-            return self.like(broadcast(self.shape, other.shape), kind)
-        return self.like(dtype=types.with_number(self.dtype, other))
+            return self.kept(kind, other)
+        return self.kept(types.with_number(self.dtype, other))
 
     def compared(self, other: Any, *_args: Any) -> Tensor:
         """The same, as truths."""
-        shape = broadcast(self.shape, other.shape) if isinstance(other, Tensor) else self.shape
-        return self.like(shape, BOOL)
+        return self.kept(BOOL, *([other] if isinstance(other, Tensor) else ()))
 
     def divided(self, other: Any, *_args: Any, **_options: Any) -> Tensor:
         """The same, as fractions."""
         result = self.with_other(other)
-        return result if result.dtype.is_floating_point else result.like(dtype=Default.dtype)
+        return result if result.dtype.is_floating_point else result.kept(Default.dtype)
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = with_other
     __iadd__ = __isub__ = __imul__ = __itruediv__ = __ior__ = __iand__ = _self
@@ -286,12 +299,12 @@ class Tensor(Views):
 
     def elementwise(self, *_args: Any, **options: Any) -> Tensor:
         """What a function of one number makes of each."""
-        return self.like(dtype=options.get("dtype"))
+        return self.kept(options.get("dtype"))
 
     def fractional(self, *_args: Any, **options: Any) -> Tensor:
         """The same, by a function whose results are no integers."""
         kind = self.dtype if self.dtype.is_floating_point else Default.dtype
-        return self.like(dtype=options.get("dtype") or kind)
+        return self.kept(options.get("dtype") or kind)
 
     __neg__ = __pos__ = __invert__ = __abs__ = elementwise
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from mirage_gate.building.no_gpu.unknown import NotStoodIn
@@ -162,3 +163,39 @@ def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
             raise RuntimeError(f"shapes {', '.join(map(str, shapes))} do not broadcast")
         result.append(extents.pop() if extents else 1)
     return tuple(reversed(result))
+
+
+def kept(shape: tuple[int, ...], operands: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """The strides of a result, dense, in the order in which its operands' dimensions lie.
+
+    ``operands`` are strides, 0 where one is broadcast; the first that tells decides.
+    """
+    order = list(reversed(range(len(shape))))
+    for at in range(1, len(order)):
+        moved = at
+        for below in reversed(range(at)):
+            sign = _nearer(order[below], order[moved], shape, operands)
+            if sign < 0:
+                break
+            if sign > 0:
+                order[below], order[moved] = order[moved], order[below]
+                moved = below
+    strides = [1] * len(shape)
+    step = 1
+    for dim in order:
+        strides[dim] = step
+        step *= max(shape[dim], 1)
+    return tuple(strides)
+
+
+def _nearer(one: int, two: int, shape: tuple[int, ...], operands: Sequence[tuple[int, ...]]) -> int:
+    """Whether a dimension lies nearer together than another: -1, or farther: 1."""
+    for strides in operands:
+        a, b = strides[one], strides[two]
+        if not a or not b:
+            continue
+        if a != b:
+            return -1 if a < b else 1
+        if shape[one] > shape[two]:
+            return 1
+    return 0
