@@ -228,6 +228,20 @@ class TestSteps:
         assert job.results["findings"] == "0"
         assert job.uploads == []
 
+    def test_a_builder_that_is_run_without_a_gpu(self, gate: Gate, workspace: Path) -> None:
+        """As far as this goes without MPK's sources; each line is an argument as it stands."""
+        (workspace / "demo.py").write_text("", encoding="utf-8")
+        job = gate(run="demo.py\n--prompt\n$(touch ran) `touch ran`; touch ran\n", paths="gen")
+        assert job.results["exit-code"] == "2", job.log
+        assert "name a checkout with --mirage DIR" in job.log
+        assert "is neither" not in job.log
+        assert not (workspace / "ran").exists()
+        job = gate(run="demo.py", mirage="none", gpu="b200", world_size="2")
+        assert job.results["exit-code"] == "2"
+        assert "--mirage none: no such folder" in job.log
+        assert gate(run="demo.py", world_size="$(touch ran)").results["exit-code"] == "2"
+        assert not (workspace / "ran").exists()
+
     def test_fail_on_never(self, gate: Gate, workspace: Path) -> None:
         qwen3(layers=2).without_rope().write(workspace / "gen")
         job = gate(paths="gen", fail_on="never")
