@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from importlib import resources
 from typing import Literal
 
 import msgspec
@@ -90,6 +89,8 @@ class Architecture(msgspec.Struct, frozen=True):
 @cache
 def architectures() -> tuple[Architecture, ...]:
     """Every architecture that has a file."""
+    from importlib import resources
+
     folder = resources.files(__package__) / "architectures"
     files = sorted(
         (file for file in folder.iterdir() if file.name.endswith(".plan")), key=lambda f: f.name

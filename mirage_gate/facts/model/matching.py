@@ -8,7 +8,7 @@ stand for anything, so nothing is claimed of what it could be.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -148,7 +148,7 @@ class Matching:
     def wanted(self) -> dict[Key, list[Weight]]:
         """The checkpoint's weights of the layers that the graph has, by what they are."""
         found: dict[Key, list[Weight]] = {}
-        for weight, meaning in self._weights():
+        for weight, meaning in self._weights:
             if meaning.known:
                 for role in meaning.roles:
                     key = (meaning.layer, role.partition(":")[0], meaning.facet)
@@ -158,16 +158,24 @@ class Matching:
     @cached_property
     def unread(self) -> list[Weight]:
         """The checkpoint's weights whose names say nothing."""
-        return [weight for weight, meaning in self._weights() if not meaning.known]
+        return [weight for weight, meaning in self._weights if not meaning.known]
 
-    def _weights(self) -> Iterator[tuple[Weight, Words]]:
+    @cached_property
+    def meanings(self) -> list[tuple[Weight, Words]]:
+        """What the name of each weight of the checkpoint means."""
         checkpoint = self._facts.options.checkpoint
+        weights = checkpoint.weights.values() if checkpoint else ()
+        return [(weight, words(weight.name)) for weight in weights]
+
+    @cached_property
+    def _weights(self) -> list[tuple[Weight, Words]]:
+        return list(self._read())
+
+    def _read(self) -> Iterator[tuple[Weight, Words]]:
         layers = self._facts.features.layers
         absent = [name.replace("{layer}", "*") for name in self._facts.options.weights_absent]
-        weights = list(checkpoint.weights.values()) if checkpoint else []
-        beside = self._modules(weights)
-        for weight in weights:
-            meaning = words(weight.name)
+        beside = self._modules()
+        for weight, meaning in self.meanings:
             if meaning.foreign or meaning.layer in beside or _BUFFERS.search(weight.name):
                 continue
             if meaning.layer is not None and layers and meaning.layer not in layers:
@@ -175,12 +183,11 @@ class Matching:
             if not any(fnmatchcase(weight.name, pattern) for pattern in absent):
                 yield weight, meaning
 
-    def _modules(self, weights: Iterable[Weight]) -> set[int | None]:
+    def _modules(self) -> set[int | None]:
         """The layers of multi-token prediction: those behind the model's own."""
         model = self._facts.options.model
         found: set[int | None] = set()
-        for weight in weights:
-            meaning = words(weight.name)
+        for weight, meaning in self.meanings:
             if meaning.layer is not None and (
                 (meaning.foreign and "mtp" not in weight.name)
                 or (model is not None and meaning.layer >= model.layers)

@@ -9,7 +9,7 @@ Hugging Face's Llama and DeepSeek call them. What is not known has a role that b
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from typing import Literal
 
 import msgspec
@@ -24,6 +24,10 @@ _FACETS: tuple[tuple[re.Pattern[str], Facet], ...] = (
     (re.compile(r"_(?:e_score_correction_)?bias$"), "bias"),
     (re.compile(r"_(?:weights?|table)$"), "weight"),
 )
+_PREFIX = re.compile(r"^(?:\w+\.)*?(?:model|transformer)[._]")
+_NUMBER = re.compile(r"(?<=[._])(?<!ln_)\d+(?=[._])", re.ASCII)
+_EXPERT = re.compile(r"experts_(\d{1,6})_", re.ASCII)
+_EXPERT_IN = re.compile(r"experts[._]\d{1,6}[._]", re.ASCII)
 _FOREIGN = re.compile(
     r"(?:^|[._])(?:mtp|vision|visual|audio|draft|eagle|encoder|image|connector|projector|talker)"
     r"(?=[._]|$)|(?:^|[._])(?:eh_proj|enorm|hnorm|shared_head)(?=[._]|$)"
@@ -122,16 +126,29 @@ def no_weight(name: str) -> bool:
 
 
 def words(name: str) -> Words:
-    """Read a name."""
+    """Read a name. A checkpoint of experts has ten thousands that differ in their numbers only."""
+    numbers = _NUMBER.findall(name)
+    if not numbers:
+        return _read(name)[0]
+    if max(map(len, numbers)) > 4:
+        return _read.__wrapped__(name)[0]
+    like, layer, expert = _read(_NUMBER.sub("0", name))
+    return Words(
+        None if layer < 0 else int(numbers[layer]),
+        like.roles,
+        like.facet,
+        like.foreign,
+        None if expert < 0 else int(numbers[expert]),
+    )
+
+
+@lru_cache(maxsize=4096)
+def _read(name: str) -> tuple[Words, int, int]:
+    """Read a name, and say which of the numbers in it are the layer's and the expert's, or -1."""
     plain = name.strip().lower()
     foreign = bool(_FOREIGN.search(plain))
     inside = _LAYER.match(plain)
-    layer = int(inside["n"]) if inside else None
-    core = (
-        plain[inside.end() :]
-        if inside
-        else re.sub(r"^(?:\w+\.)*?(?:model|transformer)[._]", "", plain)
-    )
+    core = plain[inside.end() :] if inside else _PREFIX.sub("", plain)
     core = core.replace(".", "_")
     facet: Facet = "weight"
     for pattern, kind in _FACETS:
@@ -139,8 +156,24 @@ def words(name: str) -> Words:
             # `moe_gate_bias` and `gate.e_score_correction_bias` are both the router's.
             core, facet = core[: found.start()], kind
             break
-    expert = re.search(r"experts_(\d{1,6})_", core)
-    for shape, roles in _compiled(inside is not None):
+    expert = _EXPERT.search(core)
+    if expert:
+        core = f"{core[: expert.start()]}experts_{core[expert.end() :]}"
+    roles = _roles(core, inside is not None)
+    number = int(expert[1]) if expert else None
+    meaning = Words(int(inside["n"]) if inside else None, roles, facet, foreign, number)
+    layer_at = len(_NUMBER.findall(plain[: inside.end()])) - 1 if inside else -1
+    if inside and not _NUMBER.search(plain[: inside.end()]):
+        layer_at = -1
+    behind = _EXPERT_IN.search(plain, inside.end() if inside else 0)
+    expert_at = len(_NUMBER.findall(plain[: behind.end()])) - 1 if behind and expert else -1
+    return meaning, layer_at, expert_at
+
+
+@lru_cache(maxsize=4096)
+def _roles(core: str, inside: bool) -> tuple[str, ...]:
+    """The roles of a name less its layer, its expert and its facet."""
+    for shape, roles in _compiled(inside):
         if shape.fullmatch(core):
-            return Words(layer, roles, facet, foreign, int(expert[1]) if expert else None)
-    return Words(layer, (f"?{core}",), facet, foreign)
+            return roles
+    return (f"?{core}",)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mirage_gate.facts.model.constants import compiled
 from mirage_gate.findings import Finding, Severity
 from mirage_gate.rules.base import Rule
 
@@ -72,6 +71,8 @@ def shape_differs(facts: RankFacts) -> Iterator[Finding]:
 
 def _constants(facts: RankFacts) -> Iterator[Finding]:
     """What variants were compiled for: the width of a head, experts, the norms' epsilon."""
+    from mirage_gate.facts.model.constants import compiled
+
     model = facts.options.model
     for one in compiled(facts):
         yield RULE.finding(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mirage_gate.facts.model.words import words
 from mirage_gate.findings import Finding, Severity
 from mirage_gate.rules._words import declared
 from mirage_gate.rules.base import Rule
@@ -38,7 +37,7 @@ def weight_misplaced(facts: RankFacts) -> Iterator[Finding]:
     checkpoint = facts.options.checkpoint
     if checkpoint is None:
         return
-    layers = {layer for name in checkpoint.weights if (layer := words(name).layer) is not None}
+    layers = {own.layer for _, own in facts.matching.meanings if own.layer is not None}
     base = facts.features.base
     said: set[tuple[str, str]] = set()
     strange: set[int] = set()
@@ -69,6 +68,8 @@ def weight_misplaced(facts: RankFacts) -> Iterator[Finding]:
 
 def _other(source: Source) -> str:
     """Say how a tensor's name and its source's differ in what they mean; empty if not."""
+    from mirage_gate.facts.model.words import words
+
     own, meaning = words(source.tensor), source.meaning
     if own.foreign or source.name == source.tensor:
         return ""
