@@ -53,17 +53,25 @@ def placed(
         return [UNKNOWN] * len(operators)
     parts = parts or {}
     carried: dict[Operands, list[list[int]]] = defaultdict(list)  # runs: first, behind the last
-    before: Operands | None = None
+    before: list[str] | None = None
+    run: list[int] = []
     for number in range(_FRAMEWORK, len(tasks)):
         task = tasks[number]
-        names = [slot.base_ptr for slot in task.inputs or ()]
-        names += [slot.base_ptr for slot in task.outputs or ()]
+        names = [slot.base_ptr for slot in task.inputs] if task.inputs else []
+        if task.outputs:
+            names += [slot.base_ptr for slot in task.outputs]
+        if names == before:  # most tasks carry what the one before them does
+            run[1] += 1
+            continue
+        before = names
+        run = [number, number + 1]
         operands = tuple(None if name == "nullptr" else parts.get(name, name) for name in names)
-        if operands == before:
-            carried[operands][-1][1] = number + 1
+        runs = carried[operands]
+        if runs and runs[-1][1] == number:  # other parts of the same fused tensor
+            run = runs[-1]
+            run[1] += 1
         else:
-            carried[operands].append([number, number + 1])
-        before = operands
+            runs.append(run)
     return _dealt(operators, carried)
 
 
