@@ -66,13 +66,26 @@ def test_unwired_tables_are_named_on_their_lines(artifacts: Path, name: str) -> 
     assert report.exit_status() == 1
 
 
-@pytest.mark.parametrize("name", ["pre665_dsv3_4l_blackwell_tp1", "pre665_dsv3_7l_blackwell_tp8"])
-def test_deepseek_has_two_errors_and_one_warning(artifacts: Path, name: str) -> None:
-    assert said(report_on(artifacts, name)) == [
+def test_deepseek_has_two_errors_and_one_warning(artifacts: Path) -> None:
+    assert said(report_on(artifacts, "pre665_dsv3_4l_blackwell_tp1")) == [
         ("MG101", "rope_cos"),
         ("MG101", "rope_sin"),
         ("MG505", ""),
     ]
+
+
+def test_on_eight_ranks_its_attention_is_never_summed(artifacts: Path) -> None:
+    # each rank's attention kernel has an eighth of the heads, and a norm takes what o_proj makes
+    report = report_on(artifacts, "pre665_dsv3_7l_blackwell_tp8")
+    assert said(report) == [
+        ("MG101", "rope_cos"),
+        ("MG101", "rope_sin"),
+        ("MG505", ""),
+        ("MG607", "layer_0_attn_proj_fused"),
+    ]
+    (finding,) = [finding for finding in report.findings if finding.rule == "MG607"]
+    assert "TASK_MLA_MTP_DECODE_TP8_REDUCE_SM100" in finding.message
+    assert "layers 0-6" in finding.message
 
 
 def test_multi_token_prediction_reads_what_nobody_writes(artifacts: Path) -> None:
@@ -82,6 +95,8 @@ def test_multi_token_prediction_reads_what_nobody_writes(artifacts: Path) -> Non
         ("MG101", "rope_sin"),
         ("MG105", "mtp_target_token_ids"),
         ("MG505", ""),
+        ("MG607", "layer_0_attn_proj_fused"),
+        ("MG607", "mtp_model_layers_61_self_attn_attn_proj_fused"),
     ]
     repeated = [finding.message for finding in report.findings if finding.rule == "MG505"]
     assert len(repeated) == 3

@@ -15,6 +15,7 @@ from mirage_gate.agreed.summary import (
     Collective,
     LayerShape,
     Put,
+    Residual,
     Sent,
     Summary,
     Tasks,
@@ -70,6 +71,7 @@ def summarize(facts: RankFacts) -> Summary:
         layers=_tuple(_layers(facts)),
         events_at=facts.in_graph("all_events"),
         collectives=_tuple(_collectives(facts)),
+        residuals=_tuple(_residuals(facts)),
         sent=_tuple(_sent(facts)),
         awaited=_tuple(_awaited(facts)),
         plan=str(facts.plan),
@@ -82,6 +84,7 @@ def places(summary: Summary) -> Iterator[Location]:
         if place is not None:
             yield place
     yield from (collective.at for collective in summary.collectives)
+    yield from (residual.at for residual in summary.residuals)
     yield from (awaited.at for awaited in summary.awaited)
 
 
@@ -93,6 +96,9 @@ def placed(summary: Summary, place: Callable[[Location], Location]) -> Summary:
         events_at=summary.events_at and place(summary.events_at),
         collectives=_tuple(
             msgspec.structs.replace(one, at=place(one.at)) for one in summary.collectives
+        ),
+        residuals=_tuple(
+            msgspec.structs.replace(one, at=place(one.at)) for one in summary.residuals
         ),
         awaited=_tuple(msgspec.structs.replace(one, at=place(one.at)) for one in summary.awaited),
     )
@@ -191,6 +197,27 @@ def _collectives(facts: RankFacts) -> Iterator[Collective]:
             at=facts.in_graph("all_tasks", operator.first, "task_type"),
             puts=_tuple(Put(*put) for put in transfers.puts(operator)),
             reads=transfers.reads(operator),
+        )
+
+
+def _residuals(facts: RankFacts) -> Iterator[Residual]:
+    for one in facts.partials.linears.values():
+        group = one.operator.groups[0]
+        branch = facts.wiring.branch(group.task_type, group.variant)
+        if one.residual is None or branch is None or not one.weight:
+            continue
+        named = branch.body.naming(one.residual) if branch.body is not None else None
+        yield Residual(
+            weight=one.weight,
+            tensor=facts.graph.tensors[group.inputs[one.residual]].base_ptr,
+            task_type=group.task_type,
+            layer=one.operator.place,
+            at=facts.in_graph("all_tasks", group.first, "inputs", one.residual, "base_ptr"),
+            body=named or branch.location,
+            reads=one.reads,
+            guarded=one.guarded,
+            whole=one.reads and facts.partials.whole(one),
+            summed=one.summed,
         )
 
 

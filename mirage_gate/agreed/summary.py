@@ -88,6 +88,26 @@ class Collective(msgspec.Struct, frozen=True, omit_defaults=True):
     reads: dict[str, tuple[tuple[int, int], ...]] = {}
 
 
+class Residual(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a linear operator adds to its product. ``weight`` names the operator on every rank.
+
+    ``reads``: this rank's body reads the residual; ``guarded``: it asks for the rank first.
+    ``whole``: the residual is the same on every rank; ``summed``: what the operator makes goes
+    into a sum over the ranks. ``at`` is the slot, ``body`` where the body names it, or the body.
+    """
+
+    weight: str
+    tensor: str
+    task_type: int
+    layer: int | None
+    at: Location
+    body: Location
+    reads: bool = False
+    guarded: bool = False
+    whole: bool = False
+    summed: bool = False
+
+
 class Sent(msgspec.Struct, frozen=True, array_like=True):
     """Events ``first`` to ``last`` of rank ``gpu`` are each triggered ``count`` times."""
 
@@ -145,6 +165,7 @@ class Summary(msgspec.Struct, frozen=True, omit_defaults=True):
     layers: tuple[LayerShape, ...] = ()
     events_at: Location | None = None
     collectives: tuple[Collective, ...] = ()
+    residuals: tuple[Residual, ...] = ()
     sent: tuple[Sent, ...] = ()
     awaited: tuple[Awaited, ...] = ()
     plan: str = ""

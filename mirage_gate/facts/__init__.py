@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from mirage_gate.facts.model.matching import Matching
     from mirage_gate.facts.model.shapes import Shapes
     from mirage_gate.facts.order import Order
+    from mirage_gate.facts.partials import Partials
     from mirage_gate.facts.plan import Plan, Program
     from mirage_gate.facts.plan.comparing import Planned
     from mirage_gate.facts.regions import Regions
@@ -179,6 +180,13 @@ class RankFacts:
         from mirage_gate.facts.values import Values
 
         return Values(self)
+
+    @cached_property
+    def partials(self) -> Partials:
+        """Which values are the same on every rank, and which are parts of a sum."""
+        from mirage_gate.facts.partials import Partials
+
+        return Partials(self)
 
     @cached_property
     def program(self) -> Program:

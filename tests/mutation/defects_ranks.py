@@ -255,3 +255,71 @@ def puts_to_one_peer(name: str, rng: random.Random) -> Iterator[Mutant]:
             event = draft.task(number)["trigger_event"]
             draft.task(number)["trigger_event"] = event & ~(0xFFFF << 32) | peer << 32
         yield _mutant(_folder(name) | _pair(draft, rank), f"rank {rank} puts to rank {peer} alone")
+
+
+def _bodies(cuda: str) -> int:
+    """Where the dispatch begins."""
+    return cuda.index("void _execute_task(")
+
+
+@defect("MG609", whole=True)
+def residual_added_by_a_second_rank(name: str, rng: random.Random) -> Iterator[Mutant]:
+    """A rank's bodies read the residual without asking for its number: the sum has it twice."""
+    if not _several(name):
+        return
+    for rank in mixed(rng, range(1, ranks_of(name))):
+        draft = Draft(subject(name, rank))
+        bodies = draft.subject.cuda[_bodies(draft.subject.cuda) :]
+        theirs = subject(name, 0).cuda
+        if "my_gpu_id" not in bodies + theirs[_bodies(theirs) :]:
+            continue
+        text = theirs[_bodies(theirs) :].replace("runtime_config.my_gpu_id", "nullptr")
+        draft.cuda = draft.cuda[: _bodies(draft.cuda)] + text
+        yield _mutant(_folder(name) | _pair(draft, rank), f"rank {rank} adds the residual too")
+
+
+@defect("MG609", whole=True)
+def residual_added_by_no_rank(name: str, rng: random.Random) -> Iterator[Mutant]:
+    """Rank 0's bodies leave the residual out, as all others' do: nobody adds it."""
+    if not _several(name) or "LINEAR_SWAPAB_WITH_RESIDUAL" not in subject(name, 0).cuda:
+        return
+    draft, theirs = Draft(subject(name, 0)), subject(name, 1).cuda
+    draft.cuda = draft.cuda[: _bodies(draft.cuda)] + theirs[_bodies(theirs) :]
+    yield _mutant(_folder(name) | _pair(draft, 0), "no rank adds the residual")
+
+
+@defect("MG608", whole=True)
+def sum_of_a_sum(name: str, rng: random.Random) -> Iterator[Mutant]:
+    """A sum over the ranks takes what another one has made: it counts once per rank."""
+    if not _several(name):
+        return
+    files: dict[str, str | bytes] = {}
+    for rank in range(ranks_of(name)):
+        draft = Draft(subject(name, rank))
+        for number, task in enumerate(draft.tasks):
+            if task["task_type"] in (107, 301, 302):
+                tensor = draft.slot(number, "inputs", 0)
+                if tensor["base_ptr"] == "mlp_out":
+                    tensor["base_ptr"] = "attn_allreduce_out"
+        files |= _pair(draft, rank)
+    if "attn_allreduce_out" in subject(name, 0).storage:
+        yield _mutant(files, "the sum behind the MLP takes attention's")
+
+
+@defect("MG607", "MG7", whole=True)
+def part_taken_for_the_sum(name: str, rng: random.Random) -> Iterator[Mutant]:
+    """On every rank, whoever should read a sum over the ranks reads this rank's part of it."""
+    if not _several(name):
+        return
+    for part, total in (("mlp_out", "mlp_final"), ("attn_proj_out", "attn_allreduce_out")):
+        files: dict[str, str | bytes] = {}
+        if total not in subject(name, 0).storage:
+            continue
+        for rank in range(ranks_of(name)):
+            draft = Draft(subject(name, rank))
+            for number, task in enumerate(draft.tasks):
+                for slot, tensor in enumerate(task["inputs"] or []):
+                    if tensor["base_ptr"] == total:
+                        draft.slot(number, "inputs", slot)["base_ptr"] = part
+            files |= _pair(draft, rank)
+        yield _mutant(files, f"{part} is read for {total}")

@@ -51,7 +51,10 @@ UNUSUAL = "unusual"
 """The name that stands for no subject: operators that make models of their own."""
 BIG = 5_000
 """Tasks. A bigger graph takes a second for each mutant."""
-ALWAYS = ("TASK_QUANTIZE_FP8_SM100) do the same work",)
+ALWAYS = (
+    "TASK_QUANTIZE_FP8_SM100) do the same work",
+    "is a part of a sum over 8 ranks that is not summed before",
+)
 """What is true of every DeepSeek graph."""
 
 

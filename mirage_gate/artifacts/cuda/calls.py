@@ -151,6 +151,14 @@ class Body:
         found = _SLOT.finditer(self._masked, self.start, self.end)
         return tuple(dict.fromkeys(_slot(match) for match in found if self._runs(match.start())))
 
+    def naming(self, index: int) -> Location | None:
+        """Place the first mention of an input slot."""
+        for match in _SLOT.finditer(self._masked, self.start, self.end):
+            slot = _slot(match)
+            if slot.is_input and slot.index == index and self._runs(match.start()):
+                return self._source.location(match.start(), match.end())
+        return None
+
 
 class _Parser:
     def __init__(self, text: str, masked: str) -> None:

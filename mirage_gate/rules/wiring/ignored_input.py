@@ -31,7 +31,7 @@ RULE = Rule(
         `task_desc->input_ptrs[0]` to `[3]` only.
     """,
     fix="Emit a kernel that reads the slot, or wire the tensor to the operator that does.",
-    limits="Of several ranks one adds the residual: there one rank alone does not say.",
+    limits="Of several ranks one adds the residual; that none does is MG609's to say.",
 )
 
 _NEEDED = frozenset({"r", "weight"})
