@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.emitter import (
+    CURRENT,
     LITERAL,
     OLD,
     Model,
@@ -234,9 +235,12 @@ def _rename_in_graph(pair: Pair, old: str, new: str) -> None:
 
 @unusual
 def narrow_types(_: Any, rng: random.Random) -> Iterator[Mutant]:
-    """Weights of 4 bits, whose tiles start at half of the bytes that 8 bits would need."""
+    """Weights of 4 bits, whose tiles start at half of the bytes that 8 bits would need.
+
+    Their kernels are other ones, which the emitter does not write: no call can be seen.
+    """
     for code in (920, 925, 926, 930, 936):
-        pair = qwen3(4).emit()
+        pair = qwen3(4).written(CURRENT, reduced=True).emit()
         shrink = 4 if code < 930 else 2
         for task in pair.tasks():
             for tensor in task["inputs"] or ():

@@ -477,7 +477,8 @@ class _Compared:
         return total, operand
 
 
-_COMPARED = frozenset({*ELEMENTS.values(), 920, 935, 936, 945, 946, 955, 956, 965, 966})
+_COMPARED = frozenset({*ELEMENTS.values(), 935, 936, 945, 946, 955, 956, 965, 966})
+"""Types narrower than a byte are packed, by kernels that unpack them: nothing is said of those."""
 
 
 def _pairs(shape: tuple[int | None, ...], strides: tuple[int | None, ...]) -> list[tuple[int, int]]:

@@ -11,14 +11,16 @@ same: the work is that of reading each operator's tiles once.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from mirage_gate.artifacts.cuda import SENTINEL
+from mirage_gate.artifacts.names import role_of
 from mirage_gate.facts.regions import BITS
 from mirage_gate.facts.signatures.notation import RANKS, Axis, Operand, Signature
 
@@ -135,9 +137,55 @@ class Tiles:
         used = self._facts.signatures.used
         operands = group.inputs + group.outputs
         return tuple(
-            names[number] != SENTINEL and used(group, operand)
-            for operand, number in zip(signature.operands, operands, strict=True)
+            names[number] != SENTINEL
+            and self._certain(group.task_type, place, number)
+            and used(group, operand)
+            for place, (operand, number) in enumerate(
+                zip(signature.operands, operands, strict=True)
+            )
         )
+
+    def _certain(self, task_type: int, place: int, number: int) -> bool:
+        """Whether all of a tile's strides mean something.
+
+        No address depends on the stride of a dim of one element. It says where the tile stands all
+        the same, if it leaves room for what is inside of it, and all who name the tensor and all
+        operators of the type say so.
+        """
+        tensor = self._facts.graph.tensors[number]
+        if 1 not in tensor.dims:
+            return True
+        if len(self._strides[tensor.base_ptr, len(tensor.dims)]) > 1:
+            return False
+        if not _leaves_room(tensor.dims, tensor.strides):
+            return False
+        key = (task_type, place, role_of(tensor.base_ptr), tensor.dims)
+        return self._usual.get(key) == tensor.strides
+
+    @cached_property
+    def _strides(self) -> dict[tuple[str, int], set[tuple[int, ...]]]:
+        found: defaultdict[tuple[str, int], set[tuple[int, ...]]] = defaultdict(set)
+        for tensor in self._facts.graph.tensors:
+            found[tensor.base_ptr, len(tensor.dims)].add(tensor.strides)
+        return found
+
+    @cached_property
+    def _usual(self) -> dict[tuple[int, int, str, tuple[int, ...]], tuple[int, ...]]:
+        """The strides that a slot mostly has, by its type, its tensor's role and its dims."""
+        tensors = self._facts.graph.tensors
+        counts: defaultdict[tuple[int, int, str, tuple[int, ...]], Counter[tuple[int, ...]]]
+        counts = defaultdict(Counter)
+        for operator in self._facts.layers.operators:
+            group = operator.groups[0]
+            for place, number in enumerate(group.inputs + group.outputs):
+                tensor = tensors[number]
+                key = (operator.task_type, place, role_of(tensor.base_ptr), tensor.dims)
+                counts[key][tensor.strides] += 1
+        usual = {}
+        for key, counted in counts.items():
+            (strides, times), *others = counted.most_common(2)
+            usual[key] = strides if not others or others[0][1] < times else ()
+        return usual
 
     def _begun(self, group: Group, operand: Operand) -> bool:
         """Whether anybody touches the first byte of a tensor, or it is not said who does."""
@@ -221,6 +269,17 @@ def _alone(
 ) -> Apart:
     name = operand.axes[dim].name
     return Apart(what, name, operand, operand, tuple(bad), (dim, dim), (start, start), lengths)
+
+
+def _leaves_room(dims: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """Whether each stride is a multiple of all that stands inside of it."""
+    order = sorted(range(len(dims)), key=lambda d: (-strides[d], d))
+    return all(
+        strides[outer] % max(strides[inner], 1) == 0
+        and strides[outer] >= dims[inner] * strides[inner]
+        for outer, inner in pairwise(order)
+        if strides[outer] != strides[inner]
+    )
 
 
 def _descends(dims: tuple[int, ...], strides: tuple[int, ...]) -> bool:

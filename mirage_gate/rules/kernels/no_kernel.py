@@ -32,7 +32,7 @@ RULE = Rule(
 
 @RULE.checked_by
 def no_kernel(facts: RankFacts) -> Iterator[Finding]:
-    if not facts.cuda.dispatch:
+    if not facts.cuda.dispatch and not facts.cuda.unreachable:
         yield RULE.finding(
             facts.rank,
             "the CUDA file has no dispatch table: kernels and slots were not checked",
@@ -55,6 +55,9 @@ def no_kernel(facts: RankFacts) -> Iterator[Finding]:
         variants = sorted(v for name, v in facts.cuda.dispatch if name == kind)
         has = f"it has variants {', '.join(map(str, variants[:8]))}" if variants else "it has none"
         at = facts.cuda.dispatch_location
+        never = facts.cuda.unreachable.get((kind, variant))
+        if never:
+            has = "the one in the text never runs"
         first = min(group.first for group in groups)
         yield RULE.finding(
             facts.rank,
@@ -64,7 +67,10 @@ def no_kernel(facts: RankFacts) -> Iterator[Finding]:
             ),
             facts.in_graph("all_tasks", first, "variant_id"),
             hint="emit kernel and graph again, together",
-            related=(at.saying("the dispatch table"),) if at else (),
+            related=(
+                *((never.saying("a branch that never runs"),) if never else ()),
+                *((at.saying("the dispatch table"),) if at else ()),
+            ),
         )
 
 

@@ -136,8 +136,9 @@ def test_more_tiles_than_the_axis_has() -> Expect:
     outputs = [task["outputs"][0] for task in pair.tasks(W13)]
     tiles = len({output["offset"] for output in outputs})
     width = outputs[0]["dims"][2] * (tiles // 2)
-    for output in outputs:
-        output["strides"] = [output["dims"][1] * width, width, 1]
+    top = outputs[0]["dims"][1]
+    for tensor in (*outputs, *tiles_of(pair, SILU, "inputs", 0, outputs[0]["base_ptr"])):
+        tensor["strides"] = [top * width, width, 1]
     past = next(i for i, output in enumerate(outputs) if output["offset"] == width * 2)
     return Expect(pair, graph=where(pair, W13, "outputs", 0, "offset", nth=past))
 
