@@ -112,7 +112,7 @@ class Gate:
                 "launched, and none of them has started mpi4py or torch.distributed"
             )
         self._sets[-1] += gathered
-        report = self._concluded(self._sets[-1])
+        report = self._concluded(self._sets[-1], alone=job.size == 1)
         seconds = self._reports[-1].seconds + time.perf_counter() - started
         self._reports[-1] = msgspec.structs.replace(report, seconds=seconds)
         self.report = _joined(self._reports)
@@ -171,7 +171,7 @@ class Gate:
 
     # --- All of them ---
 
-    def _concluded(self, told: Sequence[Told]) -> Report:
+    def _concluded(self, told: Sequence[Told], *, alone: bool) -> Report:
         from mirage_gate.auditing.ranks import conclude
         from mirage_gate.locate import Known, known_at, locate
 
@@ -182,6 +182,8 @@ class Gate:
             [one.summary for one in told],
             settings.selection,
             settings.memory,
+            # Ranks that this process has not emitted yet, or never will, are no fault of the graph.
+            chosen=alone,
             one_run=True,
         )
         known: dict[str, Known] = {}
@@ -191,7 +193,16 @@ class Gate:
         return locate(report, settings.builders, settings.locate, known)
 
     def close(self) -> str:
-        """Remove what nobody asked to keep; give the folder that is left to be looked at."""
+        """Remove what nobody asked to keep; give the folder that is left to be looked at.
+
+        Ranks that never came are told: nothing was proven of them.
+        """
+        for told in self._sets:
+            world = max((one.summary.world_size or 1 for one in told), default=1)
+            missing = set(range(world)).difference(one.report.rank for one in told)
+            if missing and together.job().rank == 0:
+                those = f"rank{'s' * (len(missing) > 1)} {', '.join(map(str, sorted(missing)[:8]))}"
+                self._warn(f"{those} of {world} were not emitted here: nothing is proven of them")
         if not self._folder or self._owner != os.getpid():
             return ""
         if self.status:

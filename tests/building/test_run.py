@@ -253,6 +253,7 @@ def test_ranks_that_one_process_emits_are_compared(folder: Path, gate: Gate) -> 
     done = gate("run", "script.py")
     assert done.returncode == 0, done.stdout
     assert "in 2 ranks" in done.stdout
+    assert "not emitted here" not in done.stdout
     script(folder, text.format("['--no-rope', '2', '--wrong-ranks', '1']"))
     done = gate("run", "script.py")
     assert done.returncode == 1

@@ -141,6 +141,7 @@ def test_processes_without_a_communicator_say_so(folder: Path, mpirun: Mpirun) -
     assert done.returncode == 0, done.stdout
     assert "rank 3 is audited alone: 4 processes were launched" in done.stdout
     assert done.stdout.count("PASSED") == 4
+    assert "ranks 0, 1, 2 of 4 were not emitted here: nothing is proven of them" in done.stdout
 
 
 def test_check_imports_none_of_this(folder: Path) -> None:
