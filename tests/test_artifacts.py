@@ -174,3 +174,89 @@ def test_a_stale_residual_is_named(artifacts: Path) -> None:
     assert finding.rule == "MG702"
     for words in ("layer 1", "input 2", "embed_out", "mlp_out"):
         assert words in finding.message
+
+
+# -- Whole pairs: newest source, older generators, before and after real fixes ---------------------
+
+PAST_THE_BUFFER = {("MG202", "attn_allreduce_out"), ("MG202", "mlp_final")}
+"""What TASK_REDUCE of that time carries as output: the whole buffer's descriptor."""
+BASE_OF_28_COLUMNS = {("MG205", "attn_in")}
+ROPE = {("MG101", "rope_cos"), ("MG101", "rope_sin")}
+
+RIGHT: dict[str, set[tuple[str, str]]] = {
+    "fresh_llama1b_4l_hopper": set(),
+    "fresh_qwen3_0.6b_5l_ampere_promptlookup": {
+        ("MG102", "input_token"),
+        ("MG207", "all_tokens"),
+        ("MG214", "output_token"),
+    },
+    "fresh_qwen3_1.7b_3l_ampere_b32": set(),
+    "fresh_qwen3_1.7b_3l_blackwell_tp2_tile": set(),
+    "fresh_qwen3_14b_2l_hopper_tp4_allgather": BASE_OF_28_COLUMNS,
+    "fresh_qwen3_30b_a3b_3l_hopper_b8": set(),
+    "fresh_qwen3_4b_2l_blackwell_splitkv_seq4096": set(),
+    "fresh_qwen3_4b_3l_blackwell_b16": set(),
+    "fresh_testmode_moe_w13_linear_100": {("MG110", ""), ("MG203", "weight")},
+    "hist_20250928_q06_3l_hopper": set(),
+    "hist_20251013_q06_3l_blackwell": set(),
+    "hist_20251114_q30b_2l_blackwell": set(),
+    "mut_wrong_allgather_slot_tp4": BASE_OF_28_COLUMNS | {("MG610", "all_reduce_buf")},
+    "mut_zero_dim_tile": {("MG214", "rmsnorm_out"), ("MG305", "rmsnorm_out")},
+    "pr364_after_q06_3l_ampere_tp2": PAST_THE_BUFFER,
+    "pr527_before_q06_3l_ampere_tp2": PAST_THE_BUFFER | {("MG904", "")},
+    "pr580_after_q06_3l_ampere_tp2": PAST_THE_BUFFER,
+    "pr612_after_q06_3l_ampere_tp2": set(),
+    "pr656_dsv3_3l_blackwell_tp1_b4": ROPE | {("MG505", "")},
+    "pr670_after_q17_3l_blackwell_b4": set(),
+    "pr670_before_q17_3l_blackwell_b4": {("MG509", "")},
+    "synth_rocm_9inputs": {("MG504", "")},
+    "synth_rocm_gang": set(),
+    "synth_rocm_world_r0": BASE_OF_28_COLUMNS,
+}
+"""(rule, tensor) of everything above a note."""
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_whole_pair_has_the_right_verdict(whole_pairs: Path, name: str) -> None:
+    assert set(said(report_on(whole_pairs, name))) == RIGHT[name]
+
+
+def test_every_whole_pair_is_held_to_a_verdict(whole_pairs: Path) -> None:
+    others = {
+        "fresh_dsv3_2l_blackwell_tp8_b1",
+        "pr593_a610_q17_3l_100_tp2",
+        "pr593_b593_q17_3l_90_tp2",
+    }
+    assert {one.name for one in whole_pairs.iterdir() if one.is_dir()} == {*RIGHT, *others}
+
+
+@pytest.mark.parametrize("name", ["pr593_a610_q17_3l_100_tp2", "pr593_b593_q17_3l_90_tp2"])
+def test_a_residual_that_each_rank_adds_is_counted_per_rank(whole_pairs: Path, name: str) -> None:
+    report = report_on(whole_pairs, name)
+    assert {pair for pair in said(report) if pair[0] != "MG609"} == PAST_THE_BUFFER
+    found = [finding for finding in report.findings if finding.rule == "MG609"]
+    assert found
+    assert {finding.severity for finding in found} == {Severity.ERROR}
+
+
+def test_the_newest_deepseek_loses_its_positions_stalls_and_races(whole_pairs: Path) -> None:
+    report = report_on(whole_pairs, "fresh_dsv3_2l_blackwell_tp8_b1")
+    rules = {rule for rule, _ in said(report)}
+    assert set(said(report)) >= ROPE
+    assert rules >= {"MG101", "MG301", "MG302", "MG401", "MG403", "MG505"}
+
+
+def test_a_stride_that_was_compiled_as_zero_is_named_in_the_body(whole_pairs: Path) -> None:
+    report = report_on(whole_pairs, "pr670_before_q17_3l_blackwell_b4")
+    for finding in above_notes(report):
+        assert finding.location.path.endswith(".cu")
+        text = Path(finding.location.path).read_text().split("\n")
+        assert "0" in text[finding.location.line - 1]
+        assert "2048" in finding.message
+
+
+def test_ranks_that_are_not_here_are_a_note(whole_pairs: Path) -> None:
+    report = report_on(whole_pairs, "synth_rocm_world_r0")
+    (note,) = [finding for finding in report.findings if finding.rule == "MG604"]
+    assert note.severity is Severity.NOTE
+    assert "ranks 1-3 of 4" in note.message
