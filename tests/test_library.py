@@ -22,7 +22,7 @@ def test_audit_and_render() -> None:
         assert '"rule": "MG101"' in mirage_gate.render(report, "json")
     wired = qwen3(layers=2).emit()
     assert mirage_gate.audit(wired.cuda_text(), wired.json_text()).exit_status() == 0
-    with pytest.raises(ValueError, match="is no format: github, html"):
+    with pytest.raises(ValueError, match="is no format: github, gitlab, html"):
         mirage_gate.render(report, "pdf")
 
 
