@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import tempfile
 from pathlib import Path
 
 
@@ -31,6 +30,8 @@ def writable(path: Path) -> bool:
 
 
 def _beside(path: Path) -> tuple[int, str]:
+    import tempfile  # loads much, for a report to a file only
+
     return tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.")
 
 

@@ -7,7 +7,6 @@ runs. It is known to belong to a pair by the digest of the ``.cu`` and the size 
 from __future__ import annotations
 
 import bisect
-import hashlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -144,7 +143,13 @@ def beside(cuda_path: str) -> str:
 
 def of_pair(cuda: bytes, graph_bytes: int) -> Pair:
     """What tells this pair from others. ``compile`` adds code to the ``.cu`` it writes."""
-    return Pair(len(cuda), hashlib.sha256(cuda).hexdigest(), graph_bytes)
+    return Pair(len(cuda), _sha256(cuda), graph_bytes)
+
+
+def _sha256(data: bytes) -> str:
+    import hashlib  # loads OpenSSL, and most pairs have no provenance
+
+    return hashlib.sha256(data).hexdigest()
 
 
 def belongs(made: Provenance, cuda_path: str, graph_path: str) -> bool:
@@ -156,7 +161,7 @@ def belongs(made: Provenance, cuda_path: str, graph_path: str) -> bool:
     except (OSError, ValueError, files.Unreadable):
         return False
     start = text[: made.pair.cuda_bytes]
-    return hashlib.sha256(start).hexdigest() == made.pair.cuda_sha256
+    return _sha256(start) == made.pair.cuda_sha256
 
 
 def decode(text: bytes) -> Provenance:
