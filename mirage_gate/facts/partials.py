@@ -185,24 +185,38 @@ class Partials:
             residual=residual,
             reads=reads,
             guarded=reads and branch is not None and "my_gpu_id" in branch.runtime,
-            summed=self._summed(operator.number),
+            summed=operator.number in self._summed,
         )
 
-    def _summed(self, number: int) -> bool:
-        """Whether what an operator makes goes into a sum over the ranks, added to or as it is."""
-        seen, wave = {number}, [number]
+    @cached_property
+    def _summed(self) -> set[int]:
+        """The operators whose results go into a sum over the ranks, added to or as they are."""
+        operators = self._facts.layers.operators
+        wave = [
+            source
+            for number, form in self._forms.items()
+            if form.operator == ALL_REDUCE
+            for is_input, index in self._facts.values.uses.get(number, {})
+            if is_input
+            for source in self._sources(operators[number], index)
+        ]
+        seen: set[int] = set()
         while wave:
-            for reader, index in self._readers.get(wave.pop(), ()):
-                form = self._forms.get(reader)
-                if form is None or reader in seen:
-                    continue
-                if form.operator == ALL_REDUCE:
-                    return True
-                added = any(term[0] == ("i", index) for term in form.added)
-                if added or form.operator in (ADD, _COPY):
-                    seen.add(reader)
-                    wave.append(reader)
-        return False
+            number = wave.pop()
+            if number not in seen:
+                seen.add(number)
+                wave += self._passed(number)
+        return seen
+
+    def _passed(self, number: int) -> list[int]:
+        """The operators whose results an operator hands on: what it adds, or copies."""
+        form = self._forms.get(number)
+        if form is None:
+            return []
+        terms = form.added + (form.operands if form.operator in (ADD, _COPY) else ())
+        operator = self._facts.layers.operators[number]
+        slots = [term[0][1] for term in terms if term[0][0] == "i"]
+        return [source for index in slots for source in self._sources(operator, index)]
 
     def _likeness(self, one: Linear) -> tuple[object, ...] | None:
         """What the same operators in other layers have in common: type, weight, sizes."""
@@ -274,19 +288,20 @@ class Partials:
 
     def _parts(self, operator: Operator, index: int) -> Iterator[int]:
         """Give the linear operators whose parts of a sum an input reads, straight or added to."""
-        seen: set[int] = set()
-        wave = self._sources(operator, index)
-        while wave:
-            number = wave.pop()
-            if number in seen:
-                continue
-            seen.add(number)
-            one, form = self.linears.get(number), self._forms.get(number)
+        found = (self._part_in.get(number) for number in self._sources(operator, index))
+        yield from dict.fromkeys(number for number in found if number is not None)
+
+    @cached_property
+    def _part_in(self) -> dict[int, int]:
+        """A linear operator whose part of a sum is in each operator's result, by number."""
+        found: dict[int, int] = {}
+        for number in range(len(self._facts.layers.operators)):
+            one = self.linears.get(number)
             if one is not None and one.evidence:
-                yield number
-            elif form is not None:
-                of = self._facts.layers.operators[number]
-                terms = form.operands if form.operator in (ADD, _COPY) else ()
-                for term in terms + form.added:
-                    if term[0][0] == "i":
-                        wave += self._sources(of, term[0][1])
+                found[number] = number
+                continue
+            inside = (found.get(source) for source in self._passed(number))
+            part = next((source for source in inside if source is not None), None)
+            if part is not None:
+                found[number] = part
+        return found

@@ -323,3 +323,19 @@ def part_taken_for_the_sum(name: str, rng: random.Random) -> Iterator[Mutant]:
                         draft.slot(number, "inputs", slot)["base_ptr"] = part
             files |= _pair(draft, rank)
         yield _mutant(files, f"{part} is read for {total}")
+
+
+@defect("MG611", "MG3")
+def two_sums_at_once(subject: Subject, rng: random.Random) -> Iterator[Mutant]:
+    """The sum behind the MLP waits for no more than attention's, on the same teams."""
+    sums = [n for n, task in enumerate(subject.tasks) if task["task_type"] == 302]
+    tiles = sum(subject.tasks[n]["inputs"][0]["base_ptr"] == "attn_proj_out" for n in sums)
+    layers = subject.layers or 1
+    if not sums or not tiles or len(sums) != 2 * tiles:
+        return
+    step = tiles // layers
+    draft = Draft(subject, "two sums over the ranks wait for one event")
+    for one, other in zip(sums[:step], sums[step : 2 * step], strict=True):
+        draft.task(other)["dependent_event"] = subject.tasks[one]["dependent_event"]
+    draft.relayout()
+    yield draft.mutant()

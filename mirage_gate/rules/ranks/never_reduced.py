@@ -54,9 +54,8 @@ def never_reduced(facts: RankFacts) -> Iterator[Finding]:
         yield RULE.finding(
             facts.rank,
             (
-                f"{tensor} goes into task {reader.first} "
-                f"({facts.task_type(reader.task_type).name}), and what {name} makes with "
-                f"{first.linear.weight or 'its weight'} is a part of a sum over "
+                f"{tensor}, made with {first.linear.weight or 'a weight'}, goes into "
+                f"{facts.task_type(reader.task_type).name} and is a part of a sum over "
                 f"{facts.partials.ranks} ranks that is not summed before: {evidence}{where}"
             ),
             facts.in_graph("all_tasks", first.group.first, "inputs", first.slot, "base_ptr"),

@@ -25,7 +25,7 @@ def _unread(pair: Pair, layers: int = 3, only: int | None = None) -> Pair:
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-@fires("MG607", says=("mlp_out goes into task", "over 2 ranks"))
+@fires("MG607", says=("mlp_out, made with layer_0_down_proj, goes into TASK_RMS", "over 2 ranks"))
 def test_the_norm_takes_the_part(rank: int) -> Expect:
     pair = _unread(qwen3(3, ranks=2).emit(rank))
     place = where(pair, NORM, "inputs", 0, "base_ptr", nth=8)  # the first behind an MLP
