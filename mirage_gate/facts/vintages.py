@@ -179,11 +179,13 @@ def _best_names(facts: RankFacts, here: list[int], doubtful: list[int]) -> dict[
     best, *rest = [
         names for score, names in zip(scores, _tables(), strict=True) if score == min(scores)
     ]
+    own = branches - set().union(*(names.values() for names in _tables())) - given
     certain = {}
     for code in doubtful:
         name = best.get(code, "")
         others = {other.get(code, "") for other in rest} - {name, ""}
-        if name and (_fits(facts, code, name) or not others):
+        # A kernel that no table names may be the code's: a fork's, or a newer one.
+        if name and (_fits(facts, code, name) or not (others or own)):
             certain[code] = name
     return certain
 
