@@ -313,3 +313,12 @@ def test_one_very_long_line() -> None:
     text = "x" * 200_000 + " " + HOST.format("x") + "y" * 200_000
     declaration = one(text)
     assert declaration.location.line == 2
+
+
+@pytest.mark.parametrize(
+    ("size", "nbytes"), [("4096", 4096), ("4096u", 4096), ("4 * 1024", None), ("sizeof(T)", None)]
+)
+def test_a_size_is_known_if_it_is_one_number(size: str, nbytes: int | None) -> None:
+    text = f"void _init_persistent_kernel() {{\n  void *x;\n  cudaMalloc(&x, {size});\n"
+    parsed = parse("k.cu", f'{text}  all_tensors["x"] = x;\n}}\n'.encode())
+    assert [(d.kind, d.nbytes) for d in parsed.declarations] == [("scratch", nbytes)]

@@ -36,7 +36,10 @@ _DECLARATION = statement(rf"all_tensors \[ {STRING} \] =(?!=) (?:{VARIABLE} ;)?"
 _FROM_MODEL = statement(rf" static_cast < char \* > \( model_tensors \. at \( {STRING} \) \) ;")
 _UNDOING = statement(rf"all_tensors \. (erase|clear|swap) \( (?:{STRING} \))?")
 _POINTER = statement(rf"(?:char|void) \* {VARIABLE} ([;=])")
-_MALLOC = statement(rf"cudaMalloc \( (?:\( void \* \* \) )?& {VARIABLE} , (\d+)")
+# A size that is more than one number is not worked out: it is not known.
+_MALLOC = statement(
+    rf"cudaMalloc \( (?:\( void \* \* \) )?& {VARIABLE} ,(?: (\d+)[uUlL]{{0,3}} \))?"
+)
 _FREE = statement(rf"(?:cudaFree|nvshmem_free) \( {VARIABLE} \)")
 _COPY = statement(
     rf"cudaMemcpy2DAsync \( (?:reinterpret_cast < void \* > \( )?(?:\( )?{VARIABLE} \+ (\d+) "
@@ -299,7 +302,7 @@ class Storage:
             kind: Kind = memory.kind if memory and memory.allocation >= 0 else "scratch"
             memory = Memory(kind, at, self._end(match.end()))
         self._variables[match[1]] = _Pointer(memory)
-        memory.nbytes = number(match[2])
+        memory.nbytes = number(match[2]) if match[2] else None
         memory.allocation, memory.allocation_end = at, self._end(match.end())
 
     def _free(self, at: int) -> None:
