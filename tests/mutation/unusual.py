@@ -28,6 +28,7 @@ from tests.emitter.graph import Program, Slot, Tensor
 from tests.emitter.operators import argmax, linear, rms_norm
 from tests.emitter.tasks import KINDS, KINDS_BY_CODE, TaskKind
 
+from .defects_patterns import windowed, with_local_tables
 from .draft import Mutant
 from .registry import unusual
 
@@ -488,3 +489,25 @@ def steps_to_the_side(_: Any, rng: random.Random) -> Iterator[Mutant]:
         for step in (_of_the_first, _repeated):
             model = with_step(qwen3(layers), step, range(layers))
             yield _one(model.emit(), f"{step.__doc__} {layers} layers")
+
+
+@unusual
+def patterns_of_layers(_: Any, rng: random.Random) -> Iterator[Mutant]:
+    """A window, or tables, in layers as published models choose them; the ends may differ."""
+    for layers in (8, 12, 26, 36):
+        fifths = [n for n in range(layers) if n % 6 == 5]
+        choices = {
+            "every second": range(0, layers, 2),
+            "every sixth": fifths,
+            "every sixth, first and last": [0, *fifths, layers - 1],
+            "every fifth and the last": [*range(4, layers - 1, 5), layers - 1],
+            "the lower half": range(layers // 2),
+            "first, middle, last": [0, layers // 2, layers - 1],
+            "the last": [layers - 1],
+            "three in no pattern": rng.sample(range(layers), 3),
+        }
+        for what, some in choices.items():
+            yield _one(windowed(qwen3(layers).emit(), some), f"a window in {what}, {layers} layers")
+            if len(some) > layers // 8:
+                pair = with_local_tables(qwen3(layers).emit(), some)
+                yield _one(pair, f"local tables in {what}, {layers} layers")

@@ -9,6 +9,7 @@ import msgspec
 
 from mirage_gate.facts.siblings import ABSENT, LACKING, NOTHING
 from mirage_gate.findings import Location
+from mirage_gate.rules.layers._patterns import Hole, hole_in
 from mirage_gate.rules.layers._shared import (
     in_slot,
     in_words_order,
@@ -71,7 +72,14 @@ def _lacking_operand(
         return
     usual = majority_of(contents[n] for n in having)
     critical = tables_at(facts, usual, having)
-    if critical:
+    hole = hole_in({n: n in without for n in contents})
+    if hole is not None:
+        having = hole.like
+        if hole.layer not in without:
+            yield hole.layer, _too_much(facts, order, column, index, hole)
+            return
+        without = [n for n in (hole.layer,) if not critical or rotates(facts, n)]
+    elif critical:
         without = [n for n in without if rotates(facts, n)]
         if is_periodic(without, contents) or is_periodic(having, contents):
             return
@@ -102,3 +110,19 @@ def _lacking_operand(
                 index=index,
             ),
         )
+
+
+def _too_much(facts: RankFacts, order: int, column: Column, index: int, hole: Hole) -> Lack:
+    """Say what the one layer has of which the pattern leaves the layers around it without."""
+    content = in_slot(facts, column, index)[hole.layer]
+    return Lack(
+        order=order * 8 + index,
+        operator=operator_text(facts, column.task_type, column.key[1]),
+        state="not nullptr",
+        tensors=tuple(role_text(facts, role) for role in in_words_order(content)),
+        critical=False,
+        at=slot_at(facts, column.operators[hole.layer], index),
+        siblings={n: column.operators[n] for n in hole.like},
+        index=index,
+        surplus=True,
+    )

@@ -127,7 +127,9 @@ def _has_it(facts: RankFacts, lack: Lack, without: Collection[int]) -> Iterator[
     if sibling is not None:
         note = f"layer {sibling} {'begins' if lack.surplus else 'has it'} here"
         operator = lack.siblings[sibling]
-        if lack.index < 0:
+        if lack.surplus and lack.index >= 0:
+            yield slot_at(facts, operator, lack.index).saying(f"layer {sibling} has none here")
+        elif lack.index < 0:
             yield facts.in_graph("all_tasks", operator.first, "task_type", note=note)
         else:
             yield slot_at(facts, operator, lack.index).saying(note)

@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from mirage_gate.artifacts.names import named_in
-from mirage_gate.facts.siblings import LACKING, LAYER_INPUT, Content, Role
+from mirage_gate.facts.siblings import Content
 from mirage_gate.findings import Finding, Severity
 from mirage_gate.rules._words import declared, in_layers
 from mirage_gate.rules.base import Rule
 from mirage_gate.rules.layers._copies import sources_otherwise
+from mirage_gate.rules.layers._odd_slots import OddSlot, odd_slots, split_pairs
 from mirage_gate.rules.layers._shared import (
-    in_slot,
     in_words_order,
-    is_odd,
-    is_whole_class,
     listed,
-    majority_of,
     operator_text,
     role_text,
     slot_at,
-    tables_at,
-    width_of,
 )
 
 if TYPE_CHECKING:
     from mirage_gate.facts import RankFacts
     from mirage_gate.facts.operators import Operator
-    from mirage_gate.facts.siblings import Column
 
 RULE = Rule(
     "MG702",
@@ -49,127 +41,127 @@ RULE = Rule(
     fix="Pass the tensor that the sibling layers pass.",
     limits="""
         Buffers are told apart by the operator that last wrote them, not by name. One layer
-        of three or more is an outlier, or at most one in eight; of two that differ, either
-        may be the wrong one. A weight of another role
+        of three or more is an outlier, or at most one in eight, or the only one that breaks a
+        pattern such as five local layers and a global one; of two that differ, either may be
+        the wrong one. Two tensors that go together everywhere else (cos and sin, k and v of
+        one donor layer) must go together in every layer. A weight of another role
         counts only if the layer has a tensor of the usual role: weights that one layer
         stores fused and the others apart are no outlier.
     """,
 )
 
 
-LAYER_INPUTS: Content = frozenset({LAYER_INPUT})
-
-
 @RULE.checked_by
 def operand_outlier(facts: RankFacts) -> Iterator[Finding]:
-    first = min(facts.siblings.layers, default=0)
-    broken = {gap.layer for gap in facts.siblings.gaps if gap.missing}
-    for column in facts.siblings.columns:
-        for index in range(width_of(facts, column)):
-            contents = in_slot(facts, column, index)
-            outliers: dict[Content, list[int]] = defaultdict(list)
-            usual = _usual(contents, first)
-            for layer, content in contents.items():
-                if content != usual and not content & LACKING:
-                    outliers[content].append(layer)
-            every = [layer for layers in outliers.values() for layer in layers]
-            if not every or not (len(contents) == 2 or is_odd(every, contents)):
-                continue
-            if len(contents) == 2 and (
-                usual & LACKING or (usual != LAYER_INPUTS and any(map(_from_outside, usual)))
-            ):
-                continue
-            # The one layer of its class may differ, but every layer has an input.
-            alone = len(every) == 1 and usual == LAYER_INPUTS
-            if is_whole_class(facts, column, every) and not alone:
-                continue
-            for content, layers in outliers.items():
-                if first in layers and any(_from_outside(role) for role in content):
-                    continue  # what stands before the layers is the first one's own affair
-                if broken & set(layers) or (usual & LACKING and tables_at(facts, content, layers)):
-                    continue  # MG701 says it
-                if _follows(layers, broken) and _from_before(content | usual):
-                    continue
-                if not _misplaced(facts, content, usual, layers):
-                    continue
-                yield _operand_finding(facts, column, index, contents, content, layers, usual)
+    found = list(odd_slots(facts))
+    seen = {(id(odd.column), layer) for odd in found for layer in odd.layers}
+    for slots in _together(found):
+        yield _finding(facts, slots)
+    for pair in split_pairs(facts):
+        if (id(pair.column), pair.layer) in seen:
+            continue
+        one, other = pair.indexes
+        operator = pair.column.operators[pair.layer]
+        related = (
+            slot_at(facts, operator, other).saying("the other of the two"),
+            *(
+                slot_at(facts, pair.column.operators[layer], index).saying(
+                    f"layer {layer} has {name} here"
+                )
+                for layer, index, name in pair.elsewhere
+            ),
+        )
+        (_, _, mate), (_, _, its) = pair.elsewhere
+        yield RULE.finding(
+            facts.rank,
+            (
+                f"in layer {pair.layer}, {operator_text(facts, *pair.column.key)} carries "
+                f"{pair.names[0]} and {pair.names[1]}, which go together in no other layer: "
+                f"{pair.names[0]} goes with {mate}, {pair.names[1]} with {its}"
+            ),
+            slot_at(facts, operator, one),
+            hint=f"pass {pair.names[0]} and {mate}, or {its} and {pair.names[1]}",
+            related=related,
+            tensor=pair.names[0],
+        )
     yield from sources_otherwise(RULE, facts)
+
+
+def _together(found: Sequence[OddSlot]) -> list[list[OddSlot]]:
+    """Put together what is one mistake: slots of one operator, or one thing in several."""
+    operators: dict[object, list[OddSlot]] = {}
+    for odd in found:
+        operators.setdefault((id(odd.column), tuple(odd.layers)), []).append(odd)
+    things: dict[object, list[OddSlot]] = {}
+    for number, slots in enumerate(operators.values()):
+        first = slots[0]
+        alone = len(slots) == 1
+        key = (tuple(first.layers), first.content, first.usual) if alone else number
+        things.setdefault(key, []).extend(slots)
+    return list(things.values())
 
 
 def _content(facts: RankFacts, content: Content) -> str:
     return listed(role_text(facts, role) for role in in_words_order(content))
 
 
-def _carried(operator: Operator, index: int) -> list[str]:
+def carried(operator: Operator, index: int) -> list[str]:
+    """Give the names that an operator's tasks carry in one input."""
     return [name.name for name in operator.slots.get((True, index), ())]
 
 
-def _usual(contents: dict[int, Content], first: int) -> Content:
-    """Give what most layers carry; of two, the layer's input, else what the first carries."""
-    if len(contents) == 2:
-        both = list(contents.values())
-        return LAYER_INPUTS if LAYER_INPUTS in both else both[0]
-    return majority_of([c for n, c in contents.items() if n != first] or contents.values())
+def _names(odd: OddSlot) -> list[str]:
+    """What the first of the layers carries and no sibling does."""
+    expected = set().union(*(carried(odd.column.operators[n], odd.index) for n in odd.siblings))
+    names = carried(odd.column.operators[odd.layers[0]], odd.index)
+    return [name for name in names if name not in expected] or names
 
 
-def _from_outside(role: Role) -> bool:
-    return role.back < 0 or role.kind in ("layer input", "unwritten")
+def _what(facts: RankFacts, odd: OddSlot) -> str:
+    names = listed(_names(odd))
+    is_weight = all(role.kind == "weight" for role in odd.content)
+    return names if is_weight else f"{names}, {_content(facts, odd.content)}"
 
 
-def _from_before(content: Content) -> bool:
-    return any(role.kind == "layer input" or role.back > 0 for role in content)
+def _usually(facts: RankFacts, odd: OddSlot, near: int) -> str:
+    example = listed(carried(odd.column.operators[near], odd.index))
+    usual = _content(facts, odd.usual)
+    return usual if usual == example else f"{usual} ({example} in layer {near})"
 
 
-def _follows(layers: Collection[int], broken: Collection[int]) -> bool:
-    return any(layer - 1 in broken for layer in layers)
-
-
-def _misplaced(facts: RankFacts, content: Content, usual: Content, layers: Collection[int]) -> bool:
-    """Whether the layers could have carried the usual thing: a weight must be there to miss."""
-    if any(role.kind != "weight" for role in content | usual):
-        return True
-    return any(
-        named_in(role.name, layer) in facts.declared for role in usual - content for layer in layers
+def _finding(facts: RankFacts, slots: list[OddSlot]) -> Finding:
+    first = slots[0]
+    column = first.column
+    near = next((n for n in first.siblings if n > first.layers[-1]), first.siblings[-1])
+    same = [odd for odd in slots if odd.column is column]
+    name = operator_text(facts, column.task_type, column.key[1])
+    one = len(same) == 1
+    inputs = listed(str(odd.index) for odd in same)
+    text = (
+        f"in {in_layers(first.layers)}, input{'s' * (not one)} {inputs} of {name} "
+        f"{'carries' if one else 'carry'} {listed(_what(facts, odd) for odd in same)}; in "
+        f"{in_layers(first.siblings)} {'it carries' if one else 'they carry'} "
+        f"{listed(_usually(facts, odd, near) for odd in same)}"
     )
-
-
-def _operand_finding(
-    facts: RankFacts,
-    column: Column,
-    index: int,
-    contents: dict[int, Content],
-    content: Content,
-    layers: list[int],
-    usual: Content,
-) -> Finding:
-    operator = column.operators[layers[0]]
-    siblings = [n for n in contents if contents[n] == usual]
-    expected = set().union(*(_carried(column.operators[n], index) for n in siblings))
-    names = _carried(operator, index)
-    odd = [name for name in names if name not in expected] or names
-    said = _content(facts, content)
-    carried = listed(odd)
-    is_weight = all(role.kind == "weight" for role in content)
-    what = carried if is_weight else f"{carried}, {said}"
-    near = next((n for n in siblings if n > layers[-1]), siblings[-1])
-    example = listed(_carried(column.operators[near], index))
-    usually = _content(facts, usual)
-    if usually != example:
-        usually += f" ({example} in layer {near})"
+    others = [odd for odd in slots if odd.column is not column]
+    if others:
+        where = (f"input {odd.index} of {operator_text(facts, *odd.column.key)}" for odd in others)
+        text += f"; so {'does' if len(others) == 1 else 'do'} {listed(where)}"
+    related = []
+    for odd in slots:
+        operator = odd.column.operators
+        if odd is not first:
+            related.append(slot_at(facts, operator[odd.layers[0]], odd.index).saying("and here"))
+        example = listed(carried(operator[near], odd.index)) if near in operator else ""
+        if example:
+            there = slot_at(facts, operator[near], odd.index)
+            related.append(there.saying(f"layer {near} has {example} here"))
+        related += [place for name in _names(odd) for place in declared(facts, name)]
     return RULE.finding(
         facts.rank,
-        (
-            f"in {in_layers(layers)}, input {index} of "
-            f"{operator_text(facts, column.task_type, column.key[1])} carries {what}; in "
-            f"{in_layers(siblings)} it carries {usually}"
-        ),
-        slot_at(facts, operator, index, odd),
+        text,
+        slot_at(facts, column.operators[first.layers[0]], first.index, _names(first)),
         hint=f"pass what layer {near} passes",
-        related=(
-            slot_at(facts, column.operators[near], index).saying(
-                f"layer {near} has {example} here"
-            ),
-            *(place for name in odd for place in declared(facts, name)),
-        ),
-        tensor=odd[0],
+        related=tuple(dict.fromkeys(related)),
+        tensor=_names(first)[0],
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -257,3 +258,39 @@ def twice(pair: Pair) -> Path:
 @silent("MG701")
 def test_the_layers_add_what_the_first_one_kept() -> Pair:
     return with_step(qwen3(8), add_of_the_first, range(8)).emit()
+
+
+def without_positions(layers: int, without: Collection[int]) -> Pair:
+    model = qwen3(layers)
+    for layer in without:
+        model = model.without_rope(layer)
+    return model.emit()
+
+
+EVERY_FOURTH = range(3, 32, 4)
+
+
+@silent("MG701")
+def test_every_fourth_of_many_layers_has_no_tables() -> Pair:
+    return without_positions(32, EVERY_FOURTH)
+
+
+@fires(
+    "MG701",
+    Severity.WARNING,
+    graph=lambda pair: first_slot(pair, "layer_15_k_cache", 5),
+    says=("layer 15 has cos_position_embedding and sin", "which layers 3, 7, 11, 19, 23, 27, 31"),
+    once=True,
+)
+def test_every_fourth_layer_but_one_has_no_tables() -> Pair:
+    return without_positions(32, [n for n in EVERY_FOURTH if n != 15])
+
+
+@fires(
+    "MG701",
+    graph=lambda pair: first_slot(pair, "layer_14_k_cache", 5),
+    says=("layer 14 runs without cos_position_embedding and sin_position_embedding",),
+    once=True,
+)
+def test_one_more_than_every_fourth_layer_has_no_tables() -> Pair:
+    return without_positions(32, [*EVERY_FOURTH, 14])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from mirage_gate.findings import Severity
@@ -145,4 +146,84 @@ def test_a_layer_reads_the_embedding_behind_an_early_exit() -> Pair:
     pair = with_step(qwen3(8), early_exit, [3]).emit()
     for task in carrying(pair, "layer_4_input_layernorm"):
         task["inputs"][0]["base_ptr"] = "embed_out"
+    return pair
+
+
+COS, SIN = "cos_position_embedding", "sin_position_embedding"
+
+
+def with_local_tables(pair: Pair, local: Collection[int], *tables: str) -> Pair:
+    """Some layers read tables of their own for local attention."""
+    for table in (COS, SIN):
+        first = pair.declaration(table)
+        pair.declarations.insert(0, replace(first, name=f"{table}_local"))
+    for layer in local:
+        for task in carrying(pair, f"layer_{layer}_k_cache"):
+            for tensor in task["inputs"][5:7]:
+                if tensor["base_ptr"] in (tables or (COS, SIN)):
+                    tensor["base_ptr"] += "_local"
+    return pair
+
+
+@silent("MG702")
+def test_three_local_layers_and_a_global_one() -> Pair:
+    return with_local_tables(qwen3(24).emit(), [n for n in range(24) if n % 4 != 3])
+
+
+@fires(
+    "MG702",
+    Severity.WARNING,
+    graph=lambda pair: first_slot(pair, "layer_11_k_cache", 5),
+    says=("in layer 11, inputs 5 and 6 of", f"carry {COS}_local and {SIN}_local", "3, 7, 15, 19"),
+    once=True,
+)
+def test_one_global_layer_is_local() -> Pair:
+    local = [n for n in range(24) if n % 4 != 3 or n == 11]
+    return with_local_tables(qwen3(24).emit(), local)
+
+
+@fires(
+    "MG702",
+    Severity.WARNING,
+    graph=lambda pair: first_slot(pair, "layer_5_k_cache", 5),
+    says=("in layer 5, TASK_PAGED_ATTENTION_HOPPER", "go together in no other layer"),
+    once=True,
+)
+def test_one_layer_takes_cos_of_one_pair_and_sin_of_the_other() -> Pair:
+    """In no pattern: layers 1, 4, 8 and 9 are local."""
+    pair = with_local_tables(qwen3(12).emit(), [1, 4, 8, 9])
+    for task in carrying(pair, "layer_5_k_cache"):
+        task["inputs"][5]["base_ptr"] = f"{COS}_local"
+    return pair
+
+
+def with_donors(pair: Pair, donors: dict[int, int]) -> Pair:
+    """Some layers read an earlier layer's cache and have none."""
+    for layer, donor in donors.items():
+        for task in carrying(pair, f"layer_{layer}_k_cache"):
+            for tensor, part in zip(task["inputs"][1:3], "kv", strict=True):
+                tensor["base_ptr"] = f"layer_{donor}_{part}_cache"
+        for part in "kv":
+            pair.declarations.remove(pair.declaration(f"layer_{layer}_{part}_cache"))
+    return pair
+
+
+DONORS = {layer: 4 + layer % 2 for layer in range(6, 12)}
+
+
+@silent("MG702")
+def test_the_upper_half_reads_two_donors() -> Pair:
+    return with_donors(qwen3(12).emit(), DONORS)
+
+
+@fires(
+    "MG702",
+    Severity.WARNING,
+    graph=lambda pair: first_slot(pair, "layer_9_q_norm", 1),
+    says=("in layer 9", "layer_4_k_cache and layer_5_v_cache, which go together in no other"),
+)
+def test_one_layer_reads_k_of_one_donor_and_v_of_the_other() -> Pair:
+    pair = with_donors(qwen3(12).emit(), DONORS)
+    for task in carrying(pair, "layer_9_q_norm"):
+        task["inputs"][1]["base_ptr"] = "layer_4_k_cache"
     return pair

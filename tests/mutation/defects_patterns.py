@@ -1,0 +1,107 @@
+"""One layer against the pattern of all the others. Models of their own: a pattern needs layers."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+
+from tests.emitter import Pair, qwen3
+
+from .draft import Mutant
+from .registry import defect, mixed
+from .subject import Subject
+
+_COS, _SIN = "cos_position_embedding", "sin_position_embedding"
+_PATTERNS = ((16, 2, 1), (24, 4, 3), (36, 6, 5))
+"""How many layers, and every how many of them, from which one, is of the other kind."""
+
+
+def windowed(pair: Pair, layers: Collection[int]) -> Pair:
+    """Some layers run another variant of attention."""
+    branch = copy.copy(pair.branch("TASK_PAGED_ATTENTION_HOPPER"))
+    branch.variant = 1
+    pair.branches.append(branch)
+    for layer in layers:
+        for task in pair.tasks(tensor=f"layer_{layer}_k_cache"):
+            task["variant_id"] = 1
+    return pair
+
+
+def with_local_tables(pair: Pair, layers: Collection[int]) -> Pair:
+    """Some layers read rotary tables of their own."""
+    for table in (_COS, _SIN):
+        pair.declarations.insert(0, replace(pair.declaration(table), name=f"{table}_local"))
+    for layer in set(layers):
+        for task in pair.tasks(tensor=f"layer_{layer}_k_cache"):
+            for tensor in task["inputs"][5:7]:
+                tensor["base_ptr"] += "_local"
+    return pair
+
+
+def without_positions(layers: int, without: Collection[int]) -> Pair:
+    """Some layers have no rotary tables."""
+    model = qwen3(layers)
+    for layer in without:
+        model = model.without_rope(layer)
+    return model.emit()
+
+
+def _holes(rng: random.Random) -> Iterator[tuple[int, list[int], int]]:
+    """How many layers, those of the other kind with one hole, and the one that is wrong."""
+    for layers, every, first in mixed(rng, _PATTERNS):
+        other = list(range(first, layers, every))
+        for layer in mixed(rng, range(1, layers - 1)):
+            if layer not in other:
+                yield layers, sorted([*other, layer]), layer
+            elif len(other) > 4:
+                yield layers, [n for n in other if n != layer], layer
+
+
+def _mutant(pair: Pair, what: str) -> Mutant:
+    return Mutant(pair.cuda_text(), pair.json_text(), what=what)
+
+
+@defect("MG706")
+def variant_against_the_pattern(subject: Subject, rng: random.Random) -> Iterator[Mutant]:
+    """A window in every n-th layer, but in one more, or in one less; or in one layer alone."""
+    if subject.name != "qwen3":
+        return
+    for layers, other, layer in _holes(rng):
+        yield _mutant(windowed(qwen3(layers).emit(), other), f"layer {layer} of {layers}: {other}")
+        yield _mutant(windowed(qwen3(layers).emit(), [layer]), f"layer {layer} of {layers} alone")
+
+
+@defect("MG702")
+def tables_against_the_pattern(subject: Subject, rng: random.Random) -> Iterator[Mutant]:
+    """Local tables in every n-th layer, but in one more, or in one less."""
+    if subject.name != "qwen3":
+        return
+    for layers, other, layer in _holes(rng):
+        pair = with_local_tables(qwen3(layers).emit(), other)
+        yield _mutant(pair, f"layer {layer} of {layers}: {other}")
+
+
+@defect("MG702")
+def tables_of_two_pairs(subject: Subject, rng: random.Random) -> Iterator[Mutant]:
+    """One layer takes cos of one pair and sin of the other; in no pattern are layers local."""
+    if subject.name != "qwen3":
+        return
+    for layers in (8, 12, 20):
+        local = sorted(rng.sample(range(layers), layers // 2))
+        for layer in mixed(rng, range(layers)):
+            pair = with_local_tables(qwen3(layers).emit(), local)
+            for task in pair.tasks(tensor=f"layer_{layer}_k_cache"):
+                name = _COS if layer in local else f"{_COS}_local"
+                task["inputs"][5]["base_ptr"] = name
+            yield _mutant(pair, f"layer {layer} of {layers}, local: {local}")
+
+
+@defect("MG701")
+def positions_against_the_pattern(subject: Subject, rng: random.Random) -> Iterator[Mutant]:
+    """No positions in every n-th layer, but in one more, or in one less."""
+    if subject.name != "qwen3":
+        return
+    for layers, other, layer in _holes(rng):
+        yield _mutant(without_positions(layers, other), f"layer {layer} of {layers}: {other}")
