@@ -322,3 +322,55 @@ def test_a_size_is_known_if_it_is_one_number(size: str, nbytes: int | None) -> N
     text = f"void _init_persistent_kernel() {{\n  void *x;\n  cudaMalloc(&x, {size});\n"
     parsed = parse("k.cu", f'{text}  all_tensors["x"] = x;\n}}\n'.encode())
     assert [(d.kind, d.nbytes) for d in parsed.declarations] == [("scratch", nbytes)]
+
+
+BRANCHES = """
+__device__ void _execute_task(TaskDesc const *task_desc, RuntimeConfig const &runtime_config) {{
+  if ({}) {{
+    kernel::f(task_desc->input_ptrs[0]);
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "task_desc->task_type == TASK_LINEAR && task_desc->variant_id == 1",
+        "task_desc->task_type == TASK_LINEAR && task_desc->variant_id == 0x1",
+        "task_desc->variant_id == 1 && task_desc->task_type == TASK_LINEAR",
+        "(task_desc->variant_id == 1u) && (task_desc->task_type == TASK_LINEAR)",
+        "task_desc->task_type == TASK_LINEAR && \\\n task_desc->variant_id == 1",
+    ],
+)
+def test_a_condition_in_other_spellings(condition: str) -> None:
+    parsed = parse("k.cu", BRANCHES.format(condition).encode())
+    assert list(parsed.dispatch) == [("TASK_LINEAR", 1)]
+    assert parsed.dispatch["TASK_LINEAR", 1].names_input(0)
+    assert parsed.unread == ()
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "TASK_LINEAR == task_desc->task_type && task_desc->variant_id == 1",
+        "is_linear(task_desc->task_type, task_desc->variant_id)",
+    ],
+)
+def test_a_condition_that_is_not_understood_is_told(condition: str) -> None:
+    parsed = parse("k.cu", BRANCHES.format(condition).encode())
+    assert not parsed.dispatch
+    assert parsed.unread
+
+
+@pytest.mark.parametrize("number", ["0x400", "4 * 256", "kRows"])
+@pytest.mark.parametrize("place", ["offset", "height"])
+def test_a_copy_whose_numbers_cannot_be_read(number: str, place: str) -> None:
+    offset, height = (number, "8") if place == "offset" else ("0", number)
+    text = (
+        "void _init_persistent_kernel() {\n  char *x;\n  cudaMalloc(&x, 8192);\n"
+        f"  cudaMemcpy2DAsync(reinterpret_cast<void *>(x + {offset}), 1024, "
+        f'model_tensors.at("a"), 1024, 1024, {height}, cudaMemcpyDeviceToDevice);\n'
+        '  all_tensors["x"] = x;\n}\n'
+    )
+    assert one(text).unclear

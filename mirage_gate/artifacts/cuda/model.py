@@ -61,7 +61,8 @@ class Declaration(msgspec.Struct, frozen=True):
     entered is a null pointer, and not under the sentinel's name. ``allocation`` is the statement
     that gave a buffer its memory before it was entered, ``late`` the one that did so after.
     ``memory`` is the same for two declarations exactly if one statement made the memory of both;
-    it is empty where that is not known. ``undone`` are statements after this one that take it
+    it is empty where that is not known. ``unclear``: a statement copies into it that was not
+    understood. ``undone`` are statements after this one that take it
     back. ``unmade``: nothing in the text can have given the variable its memory.
 
     ``kind`` and ``nbytes`` of an entry that is null are those of the variable of its name.
@@ -83,6 +84,7 @@ class Declaration(msgspec.Struct, frozen=True):
     late: Location | None = None
     memory: str = ""
     undone: tuple[Undoing, ...] = ()
+    unclear: bool = False
     unmade: bool = False
 
 
@@ -129,6 +131,7 @@ class CudaSource(msgspec.Struct, frozen=True):
     (type name, variant) to its branch; of a repeated condition the first counts, as in
     C++. ``unreachable`` are the conditions of branches that never run: their own condition is
     false, or they stand behind a ``return``, or in a function that is not the dispatch.
+    ``unread`` are tests of a task's type or variant that were not understood.
     ``loader_fields`` are the fields that ``construct_task_graph`` insists on, each with
     the place of its first ``task.at("…")``. ``embedded`` is the place of the first task
     that the ``.cu`` constructs itself. ``world_size`` is N of ``assert(num_gpus = N)``.
@@ -145,3 +148,4 @@ class CudaSource(msgspec.Struct, frozen=True):
     world_size: int | None = None
     unclosed: Location | None = None
     unreachable: dict[tuple[str, int], Location] = msgspec.field(default_factory=dict)
+    unread: tuple[Location, ...] = ()

@@ -35,10 +35,11 @@ _ASSIGNED = re.compile(r"[;{}]\s*([^\s=;,()&*\[\]\"<>+{}]+)\s*(\+?=)(?!=)")
 
 _WORLD = statement(r"num_gpus =(=?) (\d{1,9})\b")
 _LOADER_FIELD = statement(rf"task \. at \( {STRING}")
-_CONDITION = statement(
-    r"task_desc (?:->|\.) task_type == (?:static_cast < TaskType > \( )?(\w+) (?:\) ){0,2}&& "
-    r"(?:\( )?task_desc (?:->|\.) variant_id == (\d{1,9})\b"
-)
+_VARIANT = r"task_desc (?:->|\.) variant_id == (0[xX][0-9a-fA-F]{1,8}|\d{1,9})[uU]?\b"
+_TYPE = r"task_desc (?:->|\.) task_type == (?:static_cast < TaskType > \( )?(\w+)"
+_CONDITION = statement(rf"{_TYPE} (?:\) ){{0,2}}&& (?:\( )?{_VARIANT}")
+_TURNED_ROUND = statement(rf"{_VARIANT} (?:\) )?&& (?:\( )?{_TYPE}\b")
+_TESTED = statement(r"task_desc (?:->|\.) (?:task_type|variant_id)\b")
 _SLOT = statement(
     r"task_desc (?:->|\.) (input|output)(?:(_tma_desc)?_ptrs \[ (?:(\d{1,9})\b|([^\]\s]))"
     r"|s \[ (?:(\d{1,9}) \]|([^\]\s])[^\]]{0,99}\]) (?:->|\.) (?:base_ptr|(tma_desc_ptrs))\b)"
@@ -57,6 +58,23 @@ _EMBEDDED = statement(
     r"(?:Full)?TaskDesc(?: task_desc \(|\() (?:static_cast < TaskType > \( \d+|TASK_)"
 )
 _LONGEST_CONDITION = 1024
+
+
+class _Condition(msgspec.Struct, frozen=True):
+    """The condition of a branch: its type's name and variant, and where it ends."""
+
+    key: tuple[str, int]
+    end: int
+
+
+def _condition(masked: str, at: int) -> _Condition | None:
+    if found := _CONDITION.match(masked, at):
+        name, variant = found[1], found[2]
+    elif found := _TURNED_ROUND.match(masked, at):
+        name, variant = found[2], found[1]
+    else:
+        return None
+    return _Condition((name, int(variant, 16 if variant[1:2] in ("x", "X") else 10)), found.end())
 
 
 def _keywords(masked: str, outline: Outline) -> Iterator[tuple[str, int, str | None]]:
@@ -116,7 +134,8 @@ class _Reader:
     def __init__(self, source: Text) -> None:
         self.source = source
         self.text = source.text
-        self.masked = mask(source.text)
+        # A line that goes on behind a backslash is one line.
+        self.masked = mask(source.text).replace("\\\n", " \n").replace("\\\r\n", " \r\n")
         self.outline = Outline(self.masked)
         self.storage = Storage(source, self.masked)
         self.function: str | None = None
@@ -124,6 +143,8 @@ class _Reader:
         self.dispatch: dict[tuple[str, int], Branch] = {}
         self.elsewhere: dict[tuple[str, int], Branch] = {}
         self.unreachable: dict[tuple[str, int], Location] = {}
+        self.unread: list[Location] = []
+        self.condition_end = 0
         self.delegates = False
         self.loader_fields: dict[str, Location] = {}
         self.dispatch_location: Location | None = None
@@ -148,9 +169,8 @@ class _Reader:
             self.function = function
             if runs(at):
                 handlers[keyword](at)
-            elif keyword == "task_desc" and (condition := _CONDITION.match(self.masked, at)):
-                key = condition[1], int(condition[2])
-                self.unreachable.setdefault(key, self._location(at, condition.end()))
+            elif keyword == "task_desc" and (condition := _condition(self.masked, at)):
+                self.unreachable.setdefault(condition.key, self._location(at, condition.end))
         self._end_branch()
         self._settle()
         unclosed = self.outline.unclosed
@@ -164,6 +184,7 @@ class _Reader:
             world_size=self.world_size,
             unclosed=None if unclosed is None else self._location(unclosed, unclosed + 1),
             unreachable=self.unreachable,
+            unread=tuple(self.unread),
         )
 
     def _settle(self) -> None:
@@ -201,9 +222,14 @@ class _Reader:
         if names and at >= names.end:
             self._end_branch()
             names = None
-        if condition := _CONDITION.match(self.masked, at):
+        if at < self.condition_end:
+            return
+        if condition := _condition(self.masked, at):
             self._end_branch()
             self._begin_branch(at, condition)
+        elif self.function in DISPATCH and (tested := _TESTED.match(self.masked, at)):
+            self._end_branch()
+            self.unread.append(self._location(at, tested.end()))
         elif names and (slot := _SLOT.match(self.masked, at)):
             number = slot[3] or slot[5]
             if number is None:
@@ -224,14 +250,15 @@ class _Reader:
         elif names and (field := _OLD_FIELD.match(self.masked, at)):
             names.metadata.add(field[1])
 
-    def _begin_branch(self, at: int, condition: re.Match[str]) -> None:
-        where = self._location(at, condition.end())
+    def _begin_branch(self, at: int, condition: _Condition) -> None:
+        self.condition_end = after = condition.end
+        where = self._location(at, after)
         function = self.function
-        key = condition[1], int(condition[2])
-        opens = self.masked.find("{", condition.end(), condition.end() + _LONGEST_CONDITION)
-        ends = self.masked.find(";", condition.end(), condition.end() + _LONGEST_CONDITION)
+        key = condition.key
+        opens = self.masked.find("{", after, after + _LONGEST_CONDITION)
+        ends = self.masked.find(";", after, after + _LONGEST_CONDITION)
         if opens < 0 or 0 <= ends < opens:
-            start, end = condition.end(), ends + 1 or condition.end()
+            start, end = after, ends + 1 or after
         elif opens in self.outline.never:
             self.unreachable.setdefault(key, where)
             return

@@ -44,7 +44,7 @@ _FREE = statement(rf"(?:cudaFree|nvshmem_free) \( {VARIABLE} \)")
 _COPY = statement(
     rf"cudaMemcpy2DAsync \( (?:reinterpret_cast < void \* > \( )?(?:\( )?{VARIABLE} \+ (\d+) "
     rf"(?:\) )?, (\d+) , (?:model_tensors \. at \( {STRING} \)|([^,;]{{1,200}})) , (\d+) "
-    r", (\d+) , (\d+)"
+    r", (\d+) , (\d+) (?=[,)])"
 )
 _CAST = statement(
     r" (?:(?:static_cast|reinterpret_cast) < (?:char|void|uint8_t|std::byte) \* >"
@@ -64,7 +64,8 @@ _LONGEST_VALUE = 400
 class Memory(msgspec.Struct, eq=False):
     """A piece of memory. ``at`` and ``end`` are those of the statement that defines it.
 
-    ``bare``: that statement gives the pointer no value, so something else has to.
+    ``bare``: that statement gives the pointer no value, so something else has to. ``unclear``:
+    a statement copies into it that was not understood.
     """
 
     kind: Kind
@@ -78,6 +79,7 @@ class Memory(msgspec.Struct, eq=False):
     allocation_end: int = -1
     entries: list[_Entry] = msgspec.field(default_factory=list)
     bare: bool = False
+    unclear: bool = False
 
     @property
     def identity(self) -> str:
@@ -316,7 +318,10 @@ class Storage:
 
     def _copy(self, at: int) -> None:
         match = _COPY.match(self._masked, at)
-        if not match or not (pointer := self._variables.get(match[1])) or not pointer.memory:
+        if not match:
+            self._not_understood(at)
+            return
+        if not (pointer := self._variables.get(match[1])) or not pointer.memory:
             return
         named = match.start(4) >= 0
         source = self._string(match, 4) if named else match[5].strip()
@@ -332,6 +337,13 @@ class Storage:
                 named=named,
             )
         )
+
+    def _not_understood(self, at: int) -> None:
+        """Mark what a copy may fill whose numbers cannot be read."""
+        end = self._masked.find(",", at, at + _LONGEST_VALUE)
+        for word in _WORD.findall(self._masked, at, end if end >= 0 else at + _LONGEST_VALUE):
+            if (pointer := self._variables.get(word)) and pointer.memory:
+                pointer.memory.unclear = True
 
     def _declared(self, entry: _Entry) -> Declaration:
         memory = entry.pointer.memory
@@ -374,6 +386,7 @@ class Storage:
             memory="" if null else memory.identity,
             undone=tuple(entry.undone),
             unmade=self._unmade(entry),
+            unclear=memory.unclear,
         )
 
 

@@ -47,8 +47,8 @@ def shuffle_gap(facts: RankFacts) -> Iterator[Finding]:
     shuffled = {n: d for n, d in facts.declared.items() if d.kind == "shuffled"}
     orders = Orders(facts) if shuffled else None
     for name, declaration in shuffled.items():
-        if declaration.nbytes is None or orders is None:
-            continue
+        if declaration.nbytes is None or orders is None or declaration.unclear:
+            continue  # what cannot be read proves nothing
         rows = {
             i: Tensor(name, copy.offset, 930, (copy.height, copy.width), (copy.pitch, 1))
             for i, copy in enumerate(declaration.copies)

@@ -23,7 +23,9 @@ RULE = Rule(
         `_execute_task` is one chain of if and else-if without a final else. A task that no
         branch matches does nothing, still triggers its event, and nobody notices: what it
         should have written stays as it was. A `.cu` without any `_execute_task` says nothing
-        of kernels; that is a warning, for then nothing about them was checked.
+        of kernels; that is a warning, for then nothing about them was checked. So is a branch that
+        is missing where another condition could not be understood; where none could, the file was
+        not read, and that is an error.
     """,
     example="Tasks of type 156 and variant 2 exist, and the chain ends at variant 1.",
     fix="Emit kernel and graph again, together; register the task type's generator.",
@@ -32,13 +34,17 @@ RULE = Rule(
 
 @RULE.checked_by
 def no_kernel(facts: RankFacts) -> Iterator[Finding]:
+    unread = facts.cuda.unread
     if not facts.cuda.dispatch and not facts.cuda.unreachable:
+        what = "the CUDA file has no dispatch table"
+        if unread:
+            what = f"{plural(len(unread), 'condition')} of the dispatch could not be understood"
         yield RULE.finding(
             facts.rank,
-            "the CUDA file has no dispatch table: kernels and slots were not checked",
-            facts.cuda.dispatch_location or Location(facts.cuda.path, 1, 1, 1, 1),
-            hint="audit the whole file that MPK emitted",
-            severity=Severity.WARNING,
+            f"{what}: kernels and slots were not checked",
+            *unread[:1] or (facts.cuda.dispatch_location or Location(facts.cuda.path, 1, 1, 1, 1),),
+            hint="audit the whole file as MPK emitted it",
+            severity=Severity.ERROR if unread else Severity.WARNING,
         )
         return
     unmatched = _unmatched(facts)
@@ -58,6 +64,8 @@ def no_kernel(facts: RankFacts) -> Iterator[Finding]:
         never = facts.cuda.unreachable.get((kind, variant))
         if never:
             has = "the one in the text never runs"
+        if unread and not never:
+            has += f"; or line {unread[0].line} has it, which could not be understood"
         first = min(group.first for group in groups)
         yield RULE.finding(
             facts.rank,
@@ -67,6 +75,7 @@ def no_kernel(facts: RankFacts) -> Iterator[Finding]:
             ),
             facts.in_graph("all_tasks", first, "variant_id"),
             hint="emit kernel and graph again, together",
+            severity=Severity.WARNING if unread and not never else Severity.ERROR,
             related=(
                 *((never.saying("a branch that never runs"),) if never else ()),
                 *((at.saying("the dispatch table"),) if at else ()),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from mirage_gate.findings import Severity
 from tests.emitter import Pair, deepseek_v3, qwen3
 from tests.rules import fires, silent, with_text
@@ -50,3 +52,27 @@ def test_a_variant_that_no_unknown_branch_has() -> Pair:
 @silent("MG501")
 def test_a_type_that_no_table_knows_and_a_branch_that_may_be_its_own() -> Pair:
     return deepseek_v3(1).emit()
+
+
+def _respelled(pair: Pair, every: bool) -> Pair:
+    """Conditions in a way that nobody reads: all, or that of one branch."""
+    text = pair.cuda_text()
+    name = r"TASK_\w+" if every else r"TASK_SILU_MUL\b"
+    old = rf"task_desc->task_type == ({name})"
+    return with_text(pair, re.sub(old, r"\1 == task_desc->task_type", text))
+
+
+@fires(
+    "MG501",
+    Severity.WARNING,
+    once=True,
+    graph=in_task(SILU, "variant_id"),
+    says=("could not be understood",),
+)
+def test_a_branch_that_may_be_the_one_that_is_not_understood() -> Pair:
+    return _respelled(qwen3(2).emit(), every=False)
+
+
+@fires("MG501", once=True, cuda="== task_desc->task_type", says=("were not checked",))
+def test_a_dispatch_of_which_nothing_is_understood() -> Pair:
+    return _respelled(qwen3(2).emit(), every=True)
