@@ -20,7 +20,7 @@ def test_the_configuration_on_the_command_line(tmp_path: Path) -> None:
     arguments = ["check", str(tmp_path / "a"), "--model-config", str(tmp_path / "config.json")]
     result = CliRunner().invoke(cli, arguments, standalone_mode=False)
     assert result.return_value == 1
-    assert "MG005 error: the graph has 3 layers" in result.output
+    assert "MG005 layers-differ error: the graph has 3 layers" in result.output
     assert "model: checked against config.json (qwen3)" in result.output
     cut = CliRunner().invoke(cli, [*arguments, "--layers", "0-2"], standalone_mode=False)
     assert cut.return_value == 0
