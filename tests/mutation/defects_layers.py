@@ -294,3 +294,27 @@ def operator_missing_in_one_layer(subject: Subject, rng: random.Random) -> Itera
                     draft.task(number)[field] = value - 1
         draft.relayout()
         yield draft.mutant()
+
+
+@defect("MG707", "MG7")
+def two_layers_in_other_order(subject: Subject, rng: random.Random) -> Iterator[Mutant]:
+    """Two neighbouring layers run in the other order: all that one loads stands in the other."""
+    if subject.layers < 4:
+        return
+    of_layer: defaultdict[int, dict[str, str]] = defaultdict(dict)
+    for name in subject.by_name:
+        layer = layer_of(name)
+        if layer is not None and subject.storage.get(name) in ("host", "shuffled"):
+            of_layer[layer][role_of(name)] = name
+    for layer in mixed(rng, of_layer):
+        one, other = of_layer[layer], of_layer.get(layer + 1, {})
+        if not one or one.keys() != other.keys():
+            continue
+        turned = {one[role]: other[role] for role in one} | {other[r]: one[r] for r in one}
+        draft = Draft(subject, f"layers {layer} and {layer + 1} run in the other order")
+        for number, task in enumerate(draft.tasks):
+            for side in ("inputs", "outputs"):
+                for slot, tensor in enumerate(task[side] or []):
+                    if new := turned.get(tensor["base_ptr"]):
+                        draft.slot(number, side, slot)["base_ptr"] = new
+        yield draft.mutant()
