@@ -61,3 +61,10 @@ def slot_field(facts: RankFacts, access: Access, field: str, note: str = "") -> 
     """Point at one field of the tensor in a slot of a group's first task."""
     task = access.group.first
     return facts.in_graph("all_tasks", task, access.side, access.index, field, note=note)
+
+
+def layers_option(layers: Collection[int]) -> str:
+    """Write some layers as ``--layers`` takes them."""
+    if set(layers) == set(range(len(layers))):
+        return str(len(layers))
+    return ",".join(map(str, sorted(layers)))

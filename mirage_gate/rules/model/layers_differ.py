@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mirage_gate.artifacts.names import layer_in
 from mirage_gate.findings import Finding, Location, Severity
-from mirage_gate.rules._words import in_layers, plural
+from mirage_gate.rules._words import in_layers, layers_option, plural
 from mirage_gate.rules.base import Rule
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _count(facts: RankFacts, model: ModelConfig, found: frozenset[int]) -> Itera
             f"the graph has {plural(len(found), 'layer')} of the model's {model.layers} "
             f"({in_layers(found)}): taken for a model that is cut on purpose",
             _last(facts, found),
-            hint=f"say so with --layers {_option(found)}",
+            hint=f"say so with --layers {layers_option(found)}",
             severity=Severity.NOTE,
             related=(model.place(*_COUNT),),
         )
@@ -94,13 +94,6 @@ def _count(facts: RankFacts, model: ModelConfig, found: frozenset[int]) -> Itera
         hint="build all layers that the configuration names, or give --layers for a cut model",
         related=(model.place(*_COUNT),),
     )
-
-
-def _option(layers: frozenset[int]) -> str:
-    """Write some layers as ``--layers`` takes them."""
-    if layers == frozenset(range(len(layers))):
-        return str(len(layers))
-    return ",".join(map(str, sorted(layers)))
 
 
 def _last(facts: RankFacts, found: frozenset[int]) -> Location:

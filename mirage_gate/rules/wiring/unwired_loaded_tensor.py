@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mirage_gate.artifacts.cuda import LOADED
-from mirage_gate.artifacts.names import role_of
+from mirage_gate.artifacts.names import layer_in, role_of
 from mirage_gate.findings import Finding, Severity
-from mirage_gate.rules._words import storage
+from mirage_gate.rules._words import in_layers, storage
 from mirage_gate.rules.base import Rule
 
 if TYPE_CHECKING:
@@ -35,9 +35,14 @@ RULE = Rule(
 )
 
 
+_SHOWN = 8
+"""How many further tensors of one role are pointed at."""
+
+
 @RULE.checked_by
 def unwired_loaded_tensor(facts: RankFacts) -> Iterator[Finding]:
     loaded = {role_of(name) for name, d in facts.declared.items() if d.kind in LOADED}
+    alike: dict[tuple[str, str, str], list[str]] = {}
     for name, declaration in facts.declared.items():
         kind = declaration.kind
         if kind == "unknown" and role_of(name) in loaded:
@@ -45,14 +50,27 @@ def unwired_loaded_tensor(facts: RankFacts) -> Iterator[Finding]:
         if kind not in LOADED or facts.is_critical(declaration):
             continue
         if not facts.wiring.of(name):
-            yield RULE.finding(
-                facts.rank,
-                (
-                    f"{kind} tensor {name} is loaded and no task reads or writes it "
-                    "(input_refs=0, output_refs=0)"
+            alike.setdefault((declaration.kind, kind, role_of(name)), []).append(name)
+    for (_, word, _), names in alike.items():
+        name, *others = names
+        declaration = facts.declared[name]
+        layers = [layer for one in names if (layer := layer_in(one)) is not None]
+        more = f" and {len(others)} more of its role ({in_layers(layers)})" if others else ""
+        yield RULE.finding(
+            facts.rank,
+            (
+                f"{word} tensor {name}{more} is loaded and no task reads or writes it "
+                "(input_refs=0, output_refs=0)"
+            ),
+            declaration.location,
+            hint=f"pass {name} to the operator it belongs to, or do not attach it",
+            related=(
+                *storage(declaration),
+                *(
+                    facts.declared[one].location.saying(f"{one} likewise")
+                    for one in others[:_SHOWN]
                 ),
-                declaration.location,
-                hint=f"pass {name} to the operator it belongs to, or do not attach it",
-                related=storage(declaration),
-                tensor=name,
-            )
+            ),
+            tensor=name,
+            others=others,
+        )

@@ -21,3 +21,13 @@ def test_one_whose_storage_is_written_in_a_way_of_its_own() -> Pair:
 @silent("MG102")
 def test_a_host_tensor_that_is_only_written() -> Pair:
     return qwen3(2).emit()
+
+
+@fires(
+    "MG102",
+    cuda='all_tensors["layer_0_extra"]',
+    says=("layer_0_extra and 3 more of its role (layers 0-3)",),
+    once=True,
+)
+def test_the_same_in_every_layer_is_one_finding() -> Pair:
+    return qwen3(4).with_extra_host(*(f"layer_{n}_extra" for n in range(4))).emit()
