@@ -111,6 +111,7 @@ class TestEveryPage:
             assert command
             options |= {o for p in command.params for o in (*p.opts, *p.secondary_opts)}
         foreign = {"--all-files", "--hook-stage", "--output-dir", "--nproc-per-node"}
+        foreign |= {"--model-path", "--use-mirage"}
         foreign |= {"--use-mirage", "--model", "--tp"}  # a builder's
         text = re.sub(r".*(benchmarks/|-m tests\.).*", "", text)  # these have options of their own
         for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", text):
