@@ -19,7 +19,7 @@ _DEFAULTS = {
     "locate": "auto",
     "min-severity": "note",
 }
-_TABLES = ("severity", "waivers", "task-types", "weights")
+_TABLES = ("severity", "waivers", "task-types", "kernels", "weights")
 
 
 def shown(settings: Config, config_file: str | None, given: Mapping[str, Any]) -> str:

@@ -6,12 +6,14 @@ a narrow screen, and needs no script.
 
 from __future__ import annotations
 
+import os
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from mirage_gate.escaping import visible
 from mirage_gate.findings import Finding, Severity
 from mirage_gate.report import PlanBlock, PlanLine, RankReport
 from mirage_gate.reports import _words
@@ -69,10 +71,18 @@ def sheets(ranks: Sequence[RankReport], cards: Iterable[tuple[str, Finding]]) ->
             alike.setdefault(key, []).append(rank)
     found = list(cards)
     drawn: list[Sheet] = []
+    ambiguous = len({rank.rank for rank in ranks}) < len(ranks)
     for same in alike.values():
         title = _words.ranks(rank.rank for rank in same)
-        numbers = {rank.rank for rank in same}
-        own = [(card, finding) for card, finding in found if finding.rank in numbers]
+        files = {path for rank in same for path in (rank.cuda_path, rank.graph_path)}
+        if ambiguous:  # several folders: a rank's number does not tell which
+            folders = dict.fromkeys(os.path.dirname(rank.cuda_path) or "." for rank in same)  # noqa: PTH120
+            title += f" ({', '.join(map(visible, folders))})"
+        own = [
+            (card, finding)
+            for card, finding in found
+            if any(place.path in files for place in finding.places)
+        ]
         left = _MOST_LINES - sum(len(b.rows) for sheet in drawn for b in sheet.blocks)
         drawn.append(_sheet(title, same[0].plan, own, left))
     return drawn

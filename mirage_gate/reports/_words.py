@@ -61,6 +61,16 @@ def verdict(report: Report, fail_on: FailOn) -> str:
     return "FAILED" if report.exit_status(fail_on) else "PASSED"
 
 
+def holed(report: Report) -> set[tuple[str, int]]:
+    """Where tensors are declared that are read somewhere, and missing in some layer."""
+    return {
+        (place.path, place.line)
+        for finding in report.findings
+        if finding.severity is Severity.ERROR and finding.rule.startswith("MG7")
+        for place in finding.related
+    }
+
+
 def fails(severity: Severity, fail_on: FailOn) -> bool:
     """Whether a finding of this severity fails the gate."""
     return fail_on != "never" and severity.weight >= Severity(fail_on).weight

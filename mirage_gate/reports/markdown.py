@@ -60,10 +60,11 @@ def _failures(report: Report, context: Context) -> Iterator[str]:
 def _tensors(report: Report) -> Iterator[str]:
     """A table of the critical tensors, the ranks that say the same in one row."""
     rows: dict[str, list[int]] = {}
+    holed = _words.holed(report)
     for rank in report.ranks:
         for tensor in rank.coverage:
             if tensor.critical:
-                rows.setdefault(_row(tensor, rank), []).append(rank.rank)
+                rows.setdefault(_row(tensor, rank, holed), []).append(rank.rank)
     if not rows:
         return
     many = len(report.ranks) > 1
@@ -79,8 +80,9 @@ def _tensors(report: Report) -> Iterator[str]:
         yield f"{_words.count(more, 'more row')} left out."
 
 
-def _row(tensor: Coverage, rank: RankReport) -> str:
-    mark = "✅" if tensor.consumers else "❌"
+def _row(tensor: Coverage, rank: RankReport, holed: set[tuple[str, int]]) -> str:
+    at = (tensor.location.path, tensor.location.line)
+    mark = "✅" if tensor.consumers and at not in holed else "❌"
     name = markdown_code(tensor.tensor, cell=True)
     kinds = ", ".join(
         f"{markdown_code(rank.type_names.get(code, 'task type'), cell=True)} ({code})"

@@ -101,14 +101,7 @@ def _rank_lines(rank: RankReport, report: Report, context: Context, paint: Paint
             _words.count(rank.tensors, "tensor"),
         ]
     )
-    # What an error about a layer points at is read somewhere, and missing elsewhere.
-    holed = {
-        place
-        for finding in report.findings
-        if finding.severity is Severity.ERROR and finding.rule.startswith("MG7")
-        for place in finding.related
-    }
-    places = {(place.path, place.line) for place in holed}
+    places = _words.holed(report)
     waived = {
         (place.path, place.line)
         for finding in report.hidden

@@ -65,7 +65,7 @@ def plan_differs(facts: RankFacts) -> Iterator[Finding]:
         f"{PurePath(planned.path).name} has `{wanted}`, the graph has `{there}`",
         place,
         hint=f"`mirage-gate plan {planned.path} PATH` prints all that differs; if it is meant, "
-        "write the plan again",
+        "write the plan, or the lock that holds it, again",
         related=(_in_plan(planned, found.meant),),
     )
 
