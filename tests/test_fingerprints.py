@@ -195,6 +195,53 @@ def test_a_graph_is_counted_by_text_as_by_hash(tmp_path: Path, read: int, faster
         assert line_hashes(str(path), wanted) == {line: expected[line] for line in wanted}
 
 
+# Lines of which one begins as another does, at differing depths, as often as not the same.
+_LINES = st.lists(
+    st.one_of(
+        st.sampled_from(["1,", "11,", "  {", "  }", '    "name": 7,', '    "name": "a",']),
+        st.integers(0, 30).map('    "name": {},'.format),
+        st.integers(0, 30).map('    "event": "{}",'.format),
+    ),
+    min_size=1,
+    max_size=30,
+)
+
+
+@given(
+    lines=_LINES,
+    times=st.integers(2, 30),
+    read=st.sampled_from([700, 1 << 18]),
+    look=st.sampled_from([0, 300, 10**9]),
+)
+@example(lines=["1,", "1,"], times=30, read=700, look=10**9)
+@settings(max_examples=200, deadline=None)
+def test_lines_of_one_text_are_counted_however_they_are_found(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[str], times: int, read: int, look: int
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "counted"
+    end = "x" * 100  # after which a window is whole
+    path.write_bytes(_fingerprints._LAYOUT + "\n".join([*lines * times, end]).encode())
+    expected = plain_line_hashes(path.read_bytes())
+    wanted = [line for line in expected if line % 3 == 1 and line <= len(expected) - 1]
+    by_hash = mock.Mock(side_effect=_fingerprints._by_hash)
+    with mock.patch.multiple(
+        _fingerprints, _FAR=0, _READ=read, _SAMPLE=400, _LOOK=look, _FASTER=10**12, _by_hash=by_hash
+    ):
+        assert line_hashes(str(path), wanted) == {line: expected[line] for line in wanted}
+    assert not by_hash.called
+
+
+def test_what_begins_alike_is_looked_for_once(tmp_path: Path) -> None:
+    _, path = qwen3(4).write(tmp_path)[:2]
+    lines = path.read_bytes().splitlines()
+    wanted = [n for n, line in enumerate(lines, 1) if b'"dependent_event"' in line][20:900:3]
+    count = mock.Mock(side_effect=_fingerprints._count)
+    with mock.patch.multiple(_fingerprints, _FAR=1000, _count=count):
+        assert len(line_hashes(str(path), wanted)) == len(wanted)
+    (_, searches), _ = count.call_args
+    assert len(searches) < 5
+
+
 @pytest.mark.parametrize("varied", [False, True])
 def test_counts_where_all_lines_look_alike(tmp_path: Path, varied: bool) -> None:
     lines = 200_000

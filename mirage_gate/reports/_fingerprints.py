@@ -24,6 +24,7 @@ import os
 import re
 from collections.abc import Collection, Iterator
 from functools import lru_cache
+from itertools import groupby
 from operator import mul
 from typing import BinaryIO
 
@@ -32,7 +33,7 @@ _BASE = 37
 _PLACES = tuple(pow(_BASE, _WINDOW - 1 - place, 1 << 64) for place in range(_WINDOW))
 _END = "\uffff"
 
-_READ = 1 << 20
+_READ = 1 << 18
 _LANES = 1 << 14
 _CACHED = 1 << 16
 
@@ -42,6 +43,13 @@ _FAR = 1 << 21
 """Bytes into a graph from where lines are counted by text."""
 _FASTER = 50
 """Times that counting by text is faster, for one line."""
+_SAMPLES, _SAMPLE = 8, 1 << 15
+"""Parts of a file, and bytes of each, that say how often something is in it."""
+_LOOK = 2000
+"""Bytes looked through in the time that looking at one place takes."""
+
+_Texts = dict[bytes, list[tuple[int, int]]]
+"""Texts and their places: the offset of the line, and its number."""
 
 
 def line_hashes(path: str, lines: Collection[int]) -> dict[int, str]:
@@ -68,19 +76,20 @@ def _by_text(file: BinaryIO, wanted: list[int]) -> dict[int, str] | None:
     starts = _offsets(file, wanted)
     if not starts or max(starts.values()) < _FAR:
         return None
-    texts: dict[bytes, list[tuple[int, int]]] = {}
+    texts: _Texts = {}
     for line, start in starts.items():
         file.seek(start)
         text = _hashed(file.read(8 * _WINDOW))
         if text is None:
             return None
-        texts.setdefault(text, []).append((start, line))
-    # Each text is looked for up to the last line that has it.
-    if sum(of[-1][0] for of in texts.values()) > _FASTER * max(starts.values()):
+        texts.setdefault(b"\n" + text, []).append((start, line))
+    last = max(starts.values())
+    cost, searches = _cheapest(sorted(texts), texts, _sample(file, last))
+    if cost > _FASTER * last:
         return None
     found: dict[int, str] = {}
-    for text, count, line in _count(file, texts):
-        value = _hash(text.translate(None, b" ").decode("ascii"))
+    for text, count, line in _count(file, searches):
+        value = _hash(text[1:].translate(None, b" ").decode("ascii"))
         found[line] = f"{value:x}:{count}"
     return found
 
@@ -119,27 +128,91 @@ def _hashed(text: bytes) -> bytes | None:
     return text[:end] if end <= len(text) and text.isascii() else None
 
 
-def _count(
-    file: BinaryIO, texts: dict[bytes, list[tuple[int, int]]]
-) -> Iterator[tuple[bytes, int, int]]:
-    """Give (text, how many lines up to there have it, line) for each (start, line) of a text."""
-    longest = max(map(len, texts))
-    counts = dict.fromkeys(texts, 0)
-    left = {text: places[::-1] for text, places in texts.items()}
+def _sample(file: BinaryIO, size: int) -> list[bytes]:
+    """Some of a file's first bytes, from all over."""
+    sample = []
+    for place in range(_SAMPLES):
+        file.seek(size * place // _SAMPLES)
+        sample.append(file.read(_SAMPLE))
+    return sample
+
+
+def _cheapest(some: list[bytes], texts: _Texts, sample: list[bytes]) -> tuple[float, list[_Search]]:
+    """Say how to find some sorted texts, and what that costs, in bytes looked through.
+
+    What they begin with alike is looked for, and each place looked at where it is found; or
+    it is found too often, and those that go on alike are looked for apart.
+    """
+    prefix = some[0][: _alike(some[0], some[-1])]
+    places = sum(part.count(prefix) for part in sample) / sum(map(len, sample))
+    reach = max(texts[text][-1][0] for text in some)
+    cost: float = reach * (1 + _LOOK * places)
+    whole = cost, [_Search(prefix, {text: texts[text] for text in some})]
+    if len(some) == 1:
+        return whole
+    apart: list[_Search] = []
+    apart_cost = 0.0
+    for _, alike in groupby(some, key=lambda text: text[: len(prefix) + 1]):
+        one_cost, searches = _cheapest(list(alike), texts, sample)
+        apart_cost += one_cost
+        apart += searches
+        if apart_cost >= cost:
+            return whole
+    return apart_cost, apart
+
+
+def _alike(one: bytes, other: bytes) -> int:
+    """How many bytes two texts begin with alike."""
+    differ = (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+    return next(differ, min(len(one), len(other)))
+
+
+class _Search:
+    """Texts that begin alike, looked for at once: a line feed, then what is hashed of a line."""
+
+    def __init__(self, prefix: bytes, texts: _Texts) -> None:
+        self.prefix = prefix
+        self.longest = max(map(len, texts))
+        self.left = {text: places[::-1] for text, places in texts.items()}
+        """The places of each text that are still to come, the next one last."""
+        self._head = min(map(len, texts))
+        self._texts: dict[bytes, list[bytes]] = {}
+        for text in texts:
+            self._texts.setdefault(text[: self._head], []).append(text)
+        self._counts = dict.fromkeys(texts, 0)
+
+    def count(self, block: bytes, end: int, offset: int) -> Iterator[tuple[bytes, int, int]]:
+        """Count what begins before ``end`` in a block at ``offset`` of the file.
+
+        Gives (text, how many lines up to there have it, line) for each place it comes to.
+        """
+        find, prefix, head, with_head = block.find, self.prefix, self._head, self._texts.get
+        at = find(prefix)
+        while 0 <= at < end:
+            for text in with_head(block[at : at + head], ()):
+                if text in self.left and block.startswith(text, at):
+                    self._counts[text] += 1
+                    places = self.left[text]
+                    if offset + at + 1 == places[-1][0]:
+                        yield text, self._counts[text], places.pop()[1]
+                        if not places:
+                            del self.left[text]
+            at = find(prefix, at + 1)
+
+
+def _count(file: BinaryIO, searches: list[_Search]) -> Iterator[tuple[bytes, int, int]]:
+    """Go through the file once, and give what each search gives."""
+    longest = max(search.longest for search in searches)
     file.seek(0)
     offset, before = -1, b"\n"  # as if a line ended before the file
-    while left and (block := file.read(_READ)):
-        block = before + block
-        whole = max(len(block) - longest, 1)  # what begins before there ends in the block
-        for text, places in list(left.items()):
-            line_of_it, at = b"\n" + text, -1
-            while 0 <= (at := block.find(line_of_it, at + 1)) < whole:
-                counts[text] += 1
-                if offset + at + 1 == places[-1][0]:
-                    yield text, counts[text], places.pop()[1]
-                    if not places:
-                        del left[text]
-                        break
+    while searches:
+        read = file.read(_READ)
+        block = before + read
+        # What begins before there ends in the block, if it ends in the file.
+        whole = max(len(block) - longest + 1, 0) if read else len(block)
+        for search in searches:
+            yield from search.count(block, whole, offset)
+        searches = [search for search in searches if search.left and read]
         offset += whole
         before = block[whole:]
 
