@@ -114,7 +114,7 @@ def test_each_operator_has_its_place() -> None:
         "TASK_ARGMAX_PARTIAL_SM100",
         "TASK_ARGMAX_REDUCE_SM100",
     ]
-    assert [facts.siblings.kind_of(n) for n in range(5)] == ["dense"] * 3 + ["moe"] * 2
+    assert [facts.stacks[0].kind_of(n) for n in range(5)] == ["dense"] * 3 + ["moe"] * 2
 
 
 @pytest.mark.parametrize("part", ["input_layernorm", "k_cache", "o_proj", "down_proj"])
@@ -130,7 +130,7 @@ def test_a_crossed_weight_does_not_move_its_operator(part: str, one: int, other:
 def test_a_graph_without_layers_has_none() -> None:
     facts = facts_of(qwen3(2).named(weights="w{layer}_{part}").emit())
     assert facts.layers.by_layer == {}
-    assert facts.siblings.columns == []
+    assert facts.stacks == ()
 
 
 # -- No false outlier --------------------------------------------------------------------------
@@ -322,4 +322,4 @@ def test_layers_of_a_hundred_and_sixty_thousand_tasks_take_no_time() -> None:
     facts = facts_of(deepseek_v3(61, ranks=8).sized(**DEEPSEEK_V3["TP8"]).emit())
     assert len(facts.graph.tasks) > 160_000
     assert len(facts.layers.operators) < 2_100
-    assert len(facts.siblings.columns) < 80
+    assert len(facts.stacks[0].columns) < 80

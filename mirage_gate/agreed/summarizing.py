@@ -144,8 +144,10 @@ def _tensors(facts: RankFacts) -> Iterator[Wired]:
 def _layers(facts: RankFacts) -> Iterator[LayerShape]:
     outside = [o for o in facts.layers.operators if o.place is None]
     yield _shape(facts, None, "", outside)
-    for layer, operators in facts.layers.by_layer.items():
-        yield _shape(facts, layer, facts.siblings.kind_of(layer), operators)
+    for siblings in facts.stacks:
+        of = f" of {siblings.name}" if siblings.name else ""
+        for layer, operators in siblings.layers.items():
+            yield _shape(facts, layer, f"{siblings.kind_of(layer)}{of}", operators)
 
 
 def _shape(facts: RankFacts, layer: int | None, kind: str, operators: list[Operator]) -> LayerShape:

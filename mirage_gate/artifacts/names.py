@@ -21,6 +21,12 @@ def layer_in(name: str) -> int | None:
     return int(number[1]) if number else None
 
 
+def stack_in(name: str) -> str:
+    """Read what stands before the layer's number: ``draft_layer_``, ``model.layers.``."""
+    number = _NUMBER.search(name)
+    return name[: number.start(1)] if number else ""
+
+
 def role_of(name: str) -> str:
     """Give a name without its layer's number: what the tensor is in every layer."""
     return _NUMBER.sub(lambda match: match[0].replace(match[1], "N"), name, count=1)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from mirage_gate.facts.plan import Plan, Program
     from mirage_gate.facts.plan.comparing import Planned
     from mirage_gate.facts.regions import Regions
+    from mirage_gate.facts.roles import Roles
     from mirage_gate.facts.siblings import Siblings
     from mirage_gate.facts.signatures import Signatures
     from mirage_gate.facts.signatures.notation import Kernel
@@ -154,11 +155,18 @@ class RankFacts:
         return Dataflow(self)
 
     @cached_property
-    def siblings(self) -> Siblings:
-        """Which layers are alike, and what each slot of their operators stands for."""
+    def stacks(self) -> tuple[Siblings, ...]:
+        """Which layers are alike, for each of the models that the graph holds."""
         from mirage_gate.facts.siblings import Siblings
 
-        return Siblings(self)
+        return tuple(Siblings(self, stack.number) for stack in self.layers.stacks)
+
+    @cached_property
+    def roles(self) -> Roles:
+        """What each input slot of the operators stands for."""
+        from mirage_gate.facts.roles import Roles
+
+        return Roles(self)
 
     @cached_property
     def events(self) -> EventGraph:

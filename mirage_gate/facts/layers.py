@@ -9,11 +9,13 @@ out the operators in the order in which the builder called them.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from mirage_gate.facts.operators import Name, Operator, names_in, operators_of
+from mirage_gate.facts.stacks import Stack, Vote, divide
 
 if TYPE_CHECKING:
     from mirage_gate.facts import RankFacts
@@ -49,18 +51,43 @@ class Layers:
     @cached_property
     def operators(self) -> list[Operator]:
         """Every operator, in task order, each in its place."""
+        return self._placed[0]
+
+    @cached_property
+    def stacks(self) -> list[Stack]:
+        """The models that the graph holds, each with layers of its own; one, if it has layers."""
+        return self._placed[1]
+
+    @cached_property
+    def _placed(self) -> tuple[list[Operator], list[Stack]]:
         operators = list(operators_of(self._facts, self.names))
-        _place(operators)
-        return operators
+        return operators, _place(operators)
+
+    @cached_property
+    def by_stack(self) -> list[dict[int, list[Operator]]]:
+        """The operators of each layer of each stack, layers ascending."""
+        stacks: list[dict[int, list[Operator]]] = [{} for _ in self.stacks]
+        for operator in self.operators:
+            if operator.place is not None:
+                stacks[operator.stack].setdefault(operator.place, []).append(operator)
+        return [dict(sorted(layers.items())) for layers in stacks]
 
     @cached_property
     def by_layer(self) -> dict[int, list[Operator]]:
-        """The operators of each layer, layers ascending."""
-        layers: dict[int, list[Operator]] = {}
-        for operator in self.operators:
-            if operator.place is not None:
-                layers.setdefault(operator.place, []).append(operator)
-        return dict(sorted(layers.items()))
+        """The operators of each layer of the main stack, layers ascending.
+
+        It is the one that has as many layers as the model that is meant, else the highest, of
+        two the later: a draft model or a tower comes first and is lower, most often.
+        """
+        return self.by_stack[self.main] if self.by_stack else {}
+
+    @cached_property
+    def main(self) -> int:
+        """The number of the main stack."""
+        model = self._facts.options.model
+        meant = -1 if model is None else model.layers
+        sizes = [(len(layers) == meant, len(layers)) for layers in self.by_stack]
+        return max(range(len(sizes)), key=lambda n: (sizes[n], n), default=0)
 
     @cached_property
     def names(self) -> list[Name]:
@@ -68,46 +95,60 @@ class Layers:
         return names_in(self._facts)
 
 
-def _numbers(operator: Operator) -> frozenset[int]:
+def _numbers(operator: Operator) -> frozenset[Vote]:
     """The layers that an operator's weights and caches name."""
     return frozenset(
-        name.layer for name in operator.names() if name.weight and name.layer is not None
+        (name.stack, name.layer)
+        for name in operator.names()
+        if name.weight and name.layer is not None
     )
 
 
-def _written_numbers(operator: Operator) -> frozenset[int]:
+def _written_numbers(operator: Operator) -> frozenset[Vote]:
     """The layers that the buffers an operator fills name."""
     return frozenset(
-        name.layer
+        (name.stack, name.layer)
         for name in operator.names(is_input=False)
         if not name.loaded and name.layer is not None
     )
 
 
-def _place(operators: list[Operator]) -> None:
-    """Give each operator its layer."""
+def _place(operators: list[Operator]) -> list[Stack]:
+    """Give each operator its layer, and its stack; give the stacks."""
     votes = [_numbers(operator) for operator in operators]
     if not any(votes):
         votes = [_written_numbers(operator) for operator in operators]
-    numbered = [i for i, numbers in enumerate(votes) if numbers]
-    places = _fit([operators[i] for i in numbered], [votes[i] for i in numbered])
-    for i, place in zip(numbered, places, strict=True):
-        operators[i].place = place
+    numbered = [i for i, said in enumerate(votes) if said]
+    stacks = divide(operators, numbered, [votes[i] for i in numbered])
+    for stack, start, end in _spans(stacks, len(numbered)):
+        members = numbered[start:end]
+        said = [frozenset(number for _, number in votes[i]) for i in members]
+        places = _fit([operators[i] for i in members], said)
+        for i, place in zip(members, places, strict=True):
+            operators[i].place, operators[i].stack = place, stack
     following: dict[int, int | None] = dict.fromkeys(numbered)
     following.update(pairwise(numbered))
-    before: int | None = None
+    before: tuple[int, int] | None = None
     after: int | None = numbered[0] if numbered else None
     for i, operator in enumerate(operators):
         if votes[i]:
-            before, after = operator.place, following[i]
+            before, after = operator.home, following[i]
             continue
-        ahead = None if after is None else operators[after].place
+        ahead = None if after is None else operators[after].home
         if ahead is None or before != ahead:
             if any(name.weight for name in operator.names()):
                 before = None  # the embedding, the final norm, the head
-            elif ahead is not None and _written_numbers(operator) == {ahead}:
+            elif ahead and {number for _, number in _written_numbers(operator)} == {ahead[1]}:
                 before = ahead
-        operator.place = before
+        operator.stack, operator.place = before or (0, None)
+    return stacks
+
+
+def _spans(stacks: list[Stack], end: int) -> Iterator[tuple[int, int, int]]:
+    """Give (stack, first, one past the last) among the operators that say a layer."""
+    starts = [stack.start for stack in stacks]
+    for stack, (start, stop) in zip(stacks, pairwise([*starts, end]), strict=True):
+        yield stack.number, start, stop
 
 
 def _fit(operators: list[Operator], votes: list[frozenset[int]]) -> list[int]:

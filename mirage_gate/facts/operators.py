@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mirage_gate.artifacts.cuda import LOADED, SENTINEL
-from mirage_gate.artifacts.names import layer_in, role_of
+from mirage_gate.artifacts.names import layer_in, role_of, stack_in
 
 if TYPE_CHECKING:
     from mirage_gate.facts import RankFacts
@@ -29,12 +29,14 @@ if TYPE_CHECKING:
 class Name(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A tensor's name, read once and the same object wherever it stands.
 
-    ``role`` is the name without its layer, ``loaded`` says that the host fills the tensor,
-    ``weight`` that it is loaded and no table for all layers: not critical.
+    ``role`` is the name without its layer, ``stack`` what stands before that, ``loaded`` says
+    that the host fills the tensor, ``weight`` that it is loaded and no table for all layers: not
+    critical.
     """
 
     name: str
     role: str
+    stack: str
     layer: int | None
     loaded: bool
     weight: bool
@@ -43,6 +45,7 @@ class Name(msgspec.Struct, frozen=True, eq=False, gc=False):
 class Operator(msgspec.Struct, eq=False, dict=True):
     """A stretch of groups, in task order. ``place`` is its layer, None outside the layers.
 
+    ``stack`` is the number of the model that the layer is one of (:mod:`mirage_gate.facts.stacks`).
     ``slots`` gives for each (is input, index) the names that its tasks carry there, each
     with the first group that does.
     """
@@ -52,6 +55,12 @@ class Operator(msgspec.Struct, eq=False, dict=True):
     groups: list[Group]
     slots: dict[tuple[bool, int], dict[Name, Group]]
     place: int | None = None
+    stack: int = 0
+
+    @property
+    def home(self) -> tuple[int, int] | None:
+        """Its stack and its layer there; None outside the layers."""
+        return None if self.place is None else (self.stack, self.place)
 
     @property
     def first(self) -> int:
@@ -125,7 +134,8 @@ def _read(facts: RankFacts, name: str) -> Name:
     loaded = declaration is not None and declaration.kind in LOADED and name != SENTINEL
     layer = layer_in(name)
     weight = loaded and (layer is not None or not _for_all_layers(facts, name))
-    return Name(name, role_of(name), layer, loaded, weight)
+    stack = "" if layer is None else stack_in(name)
+    return Name(name, role_of(name), stack, layer, loaded, weight)
 
 
 def _for_all_layers(facts: RankFacts, name: str) -> bool:

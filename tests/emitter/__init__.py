@@ -26,7 +26,7 @@ from .deepseek import DEEPSEEK_V3, deepseek_v3
 from .model import Model
 from .pair import FileNames, Pair
 from .qwen import QWEN3, qwen3, qwen3_ampere, qwen3_moe
-from .steps import reordered, shared, with_step
+from .steps import reordered, shared, together, with_step
 
 __all__ = [
     "CURRENT",
@@ -48,5 +48,6 @@ __all__ = [
     "reordered",
     "runtime_header",
     "shared",
+    "together",
     "with_step",
 ]

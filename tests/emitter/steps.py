@@ -1,4 +1,4 @@
-"""Models with steps of their own behind some layers, or with layers in another order."""
+"""Models with steps of their own, with layers in another order, or two in one graph."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from .graph import AnySlot, Op, Program, Tensor
+from .graph import AnySlot, Fused, Op, Program, Tensor
 from .model import Model
 
-__all__ = ["reordered", "shared", "with_step"]
+__all__ = ["reordered", "shared", "together", "with_step"]
 
 Step = Callable[[Program, int, Tensor], None]
 
@@ -65,6 +65,47 @@ def reordered(model: Model, order: Sequence[int]) -> Model:
         p.ops[at[0] : end] = [op for layer in order for op in blocks[layer]]
 
     return replace(model, build=mixed)
+
+
+def together(*models: Model, share: Sequence[str] = ()) -> Model:
+    """Run models one after the other in one graph, as a draft model and its target.
+
+    Every model but the last is called by its weights: a draft's buffers, tables and head are
+    ``draft_…`` where its weights are ``draft_layer_{layer}_{part}``. What is in `share` it has
+    in common with the last one.
+    """
+    *_, last = models
+
+    def build(p: Program, m: Model) -> None:
+        for model in models:
+            alone = Program(p.rank, p.ranks)
+            model.build(alone, model)
+            prefix = "" if model is last else model.weight_names.partition("layer")[0]
+            _append(p, alone, prefix, share)
+
+    return replace(last, build=build)
+
+
+def _append(p: Program, other: Program, prefix: str, share: Sequence[str]) -> None:
+    """Lay out another program's operators as well, its tensors called by a prefix."""
+
+    def renamed(tensor: Tensor) -> Tensor:
+        name = tensor.name
+        own = not name.startswith(prefix) and name not in share
+        tensor = replace(tensor, name=f"{prefix}{name}") if own else tensor
+        return p.tensors.setdefault(tensor.name, tensor)
+
+    def slot(of: AnySlot) -> AnySlot:
+        if isinstance(of, Fused):
+            return replace(of, parts=tuple((renamed(tensor), n) for tensor, n in of.parts))
+        return of if of.tensor is None else replace(of, tensor=renamed(of.tensor))
+
+    for tensor in other.tensors.values():
+        renamed(tensor)
+    for op in other.ops:
+        inputs, outputs = [slot(of) for of in op.inputs], [slot(of) for of in op.outputs]
+        rest: dict[str, Any] = {"metadata": op.metadata, "fanout": op.fanout}
+        p.run(op.kind.name, op.grid, inputs, outputs, body=op.body, **rest)
 
 
 def _reads(op: Op, name: str) -> bool:

@@ -29,6 +29,7 @@ from tests.emitter.operators import argmax, linear, rms_norm
 from tests.emitter.tasks import KINDS, KINDS_BY_CODE, TaskKind
 
 from .defects_patterns import windowed, with_local_tables
+from .defects_stacks import SHARES, drafted
 from .draft import Mutant
 from .registry import unusual
 
@@ -511,3 +512,18 @@ def patterns_of_layers(_: Any, rng: random.Random) -> Iterator[Mutant]:
             if len(some) > layers // 8:
                 pair = with_local_tables(qwen3(layers).emit(), some)
                 yield _one(pair, f"local tables in {what}, {layers} layers")
+
+
+@unusual
+def two_models_in_one_graph(_: Any, rng: random.Random) -> Iterator[Mutant]:
+    """A draft model and its target, in either order, of one width or two, also run again."""
+    for first, second in ((1, 4), (1, 8), (2, 8), (3, 3), (4, 2), (8, 1), (8, 12)):
+        for share in SHARES:
+            model = drafted(qwen3(first), qwen3(second), share)
+            yield _one(model.emit(), f"{first} and {second} layers, shared: {share}")
+        narrow = qwen3(first, arch="ampere").sized(hidden=64, intermediate=192)
+        for target in (qwen3(second), qwen3_moe(second), deepseek_v3(second + 2)):
+            model = drafted(narrow, target, prefix="vision_tower_")
+            yield _one(model.emit(), f"{first} narrow layers, then {second} of another kind")
+        again = drafted(qwen3(first), drafted(qwen3(first), qwen3(second)))
+        yield _one(again.emit(), f"{first} layers run twice, then {second}")

@@ -20,19 +20,18 @@ from mirage_gate.rules.layers._shared import (
 if TYPE_CHECKING:
     from mirage_gate.facts import RankFacts
     from mirage_gate.facts.operators import Operator
-    from mirage_gate.facts.siblings import Column, Gap
+    from mirage_gate.facts.siblings import Column, Gap, Siblings
     from mirage_gate.findings import Location
 
 
-def lacking_operators(facts: RankFacts) -> Iterator[tuple[int, Lack]]:
+def lacking_operators(facts: RankFacts, siblings: Siblings) -> Iterator[tuple[int, Lack]]:
     """Give (layer, the operator that it lacks)."""
-    siblings = facts.siblings
     missing: dict[int, list[int]] = defaultdict(list)
     excused: set[tuple[int, int]] = set()
     for gap in siblings.gaps:
         for column in gap.missing:
             missing[id(column)].append(gap.layer)
-        excused.update((id(column), gap.layer) for column in _excused(facts, gap))
+        excused.update((id(column), gap.layer) for column in _excused(siblings, gap))
     ends = (min(siblings.layers, default=-1), max(siblings.layers, default=-1))
     for order, column in enumerate(siblings.columns):
         layers = missing.get(id(column))
@@ -48,7 +47,7 @@ def lacking_operators(facts: RankFacts) -> Iterator[tuple[int, Lack]]:
             continue
         name = operator_text(facts, column.task_type, column.key[1])
         for layer in layers:
-            if layer == ends[1] and not critical and _trailing(facts, column):
+            if layer == ends[1] and not critical and _trailing(column):
                 continue
             if not critical and layer == ends[0] and _from_earlier(facts, column):
                 continue  # what the layers before have left, the first one cannot have
@@ -68,7 +67,7 @@ def lacking_operators(facts: RankFacts) -> Iterator[tuple[int, Lack]]:
             )
 
 
-def _excused(facts: RankFacts, gap: Gap) -> list[Column]:
+def _excused(siblings: Siblings, gap: Gap) -> list[Column]:
     """Give the missing operators whose work another kernel does.
 
     One that reads the same weight does the same; and what serves only such operators, as the
@@ -83,7 +82,7 @@ def _excused(facts: RankFacts, gap: Gap) -> list[Column]:
         if column in replaced or column.key[1] or not column.operators:
             continue
         layer, operator = next(iter(column.operators.items()))
-        readers = _readers(facts.siblings.layers[layer], operator)
+        readers = _readers(siblings.layers[layer], operator)
         if readers and all(any(o is c.operators.get(layer) for c in replaced) for o in readers):
             found.append(column)
     return found
@@ -104,7 +103,7 @@ def _from_earlier(facts: RankFacts, column: Column) -> bool:
     """Whether an operator without weights reads what some earlier layer left on purpose."""
     if column.key[1]:
         return False
-    roles = facts.siblings.inputs
+    roles = facts.roles.inputs
     return all(
         any(
             role.kind == "activation" and role.back
@@ -124,23 +123,23 @@ def _critical_operands(facts: RankFacts, column: Column) -> list[str]:
     return list(found)
 
 
-def _trailing(facts: RankFacts, column: Column) -> bool:
+def _trailing(column: Column) -> bool:
     """Whether the last layer lacks a step without weights that the others end with.
 
     It is the first step of the layer that follows, as far as names can tell.
     """
     if column.key[1]:
         return False
-    return any(facts.siblings.layers[n][-1] is o for n, o in column.operators.items())
+    return any(column.siblings.layers[n][-1] is o for n, o in column.operators.items())
 
 
 def _gap_at(facts: RankFacts, layer: int, column: Column) -> Location:
     """Point at the operator before which the missing one would stand, or the layer's last."""
     sibling, operator = next(iter(column.operators.items()))
-    row = facts.siblings.layers[sibling]
+    row = column.siblings.layers[sibling]
     behind = {o.number for o in row[row.index(operator) + 1 :]}
-    for other in facts.siblings.columns:
+    for other in column.siblings.columns:
         theirs, mine = other.operators.get(sibling), other.operators.get(layer)
         if theirs and mine and theirs.number in behind:
             return facts.in_graph("all_tasks", mine.first, "task_type")
-    return facts.in_graph("all_tasks", facts.siblings.layers[layer][-1].first, "task_type")
+    return facts.in_graph("all_tasks", column.siblings.layers[layer][-1].first, "task_type")

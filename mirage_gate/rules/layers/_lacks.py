@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mirage_gate.facts.siblings import ABSENT, LACKING, NOTHING
+from mirage_gate.facts.roles import ABSENT, LACKING, NOTHING
 from mirage_gate.findings import Location
 from mirage_gate.rules.layers._patterns import Hole, hole_in
 from mirage_gate.rules.layers._shared import (
@@ -27,7 +27,7 @@ from mirage_gate.rules.layers._shared import (
 if TYPE_CHECKING:
     from mirage_gate.facts import RankFacts
     from mirage_gate.facts.operators import Operator
-    from mirage_gate.facts.siblings import Column
+    from mirage_gate.facts.siblings import Column, Siblings
 
 
 class Lack(msgspec.Struct):
@@ -49,9 +49,9 @@ class Lack(msgspec.Struct):
     meant: bool = False
 
 
-def lacking_operands(facts: RankFacts) -> Iterator[tuple[int, Lack]]:
+def lacking_operands(facts: RankFacts, siblings: Siblings) -> Iterator[tuple[int, Lack]]:
     """Give (layer, what it lacks), for every layer with a slot that carries nothing."""
-    for order, column in enumerate(facts.siblings.columns):
+    for order, column in enumerate(siblings.columns):
         for index in range(width_of(facts, column)):
             yield from _lacking_operand(facts, order, column, index)
 
@@ -83,7 +83,7 @@ def _lacking_operand(
         without = [n for n in without if rotates(facts, n)]
         if is_periodic(without, contents) or is_periodic(having, contents):
             return
-    elif not is_odd(without, contents) or is_whole_class(facts, column, without):
+    elif not is_odd(without, contents) or is_whole_class(column, without):
         return
     operator = operator_text(facts, column.task_type, column.key[1])
     for layer in without:

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mirage_gate.artifacts.names import named_in
-from mirage_gate.facts.siblings import LACKING, LAYER_INPUT, Column, Content, Role
+from mirage_gate.facts.roles import LACKING, LAYER_INPUT, Content, Role
 from mirage_gate.rules.layers._patterns import hole_in
 from mirage_gate.rules.layers._shared import (
+    columns_of,
     in_slot,
+    is_foreign,
     is_odd,
     is_whole_class,
     majority_of,
@@ -22,6 +24,7 @@ from mirage_gate.rules.layers._shared import (
 
 if TYPE_CHECKING:
     from mirage_gate.facts import RankFacts
+    from mirage_gate.facts.siblings import Column
 
 
 LAYER_INPUTS: Content = frozenset({LAYER_INPUT})
@@ -57,11 +60,12 @@ class SplitPair(msgspec.Struct, eq=False):
 
 def odd_slots(facts: RankFacts) -> Iterator[OddSlot]:
     """Give every slot that carries in one or few layers something else than usual."""
-    first = min(facts.siblings.layers, default=0)
-    broken = {gap.layer for gap in facts.siblings.gaps if gap.missing}
-    for column in facts.siblings.columns:
-        for index in range(width_of(facts, column)):
-            yield from _odd_at(facts, column, index, first, broken)
+    for siblings in facts.stacks:
+        first = min(siblings.layers, default=0)
+        broken = {gap.layer for gap in siblings.gaps if gap.missing}
+        for column in siblings.columns:
+            for index in range(width_of(facts, column)):
+                yield from _odd_at(facts, column, index, first, broken)
 
 
 def _odd_at(
@@ -90,7 +94,7 @@ def _odd_at(
         return
     # The one layer of its class may differ, but every layer has an input.
     alone = len(every) == 1 and usual == LAYER_INPUTS
-    if is_whole_class(facts, column, every) and not alone:
+    if is_whole_class(column, every) and not alone:
         return
     siblings = [n for n in contents if contents[n] == usual]
     for content, layers in outliers.items():
@@ -100,13 +104,15 @@ def _odd_at(
             continue  # MG701 says it
         if _follows(layers, broken) and _from_before(content | usual):
             continue
+        if _foreign(facts, column, content, layers) or _foreign(facts, column, usual, siblings):
+            continue  # MG703 says it
         if _misplaced(facts, content, usual, layers):
             yield OddSlot(column, index, content, layers, usual, siblings)
 
 
 def split_pairs(facts: RankFacts) -> Iterator[SplitPair]:
     """Give the pairs of slots whose tensors go together in one layer, and never else."""
-    for column in facts.siblings.columns:
+    for column in columns_of(facts):
         words = facts.task_type(column.task_type).words
         for one in range(len(words) - 1):
             if (words[one], words[one + 1]) in _PAIRS:
@@ -153,6 +159,12 @@ def _from_before(content: Content) -> bool:
 
 def _follows(layers: Collection[int], broken: Collection[int]) -> bool:
     return any(layer - 1 in broken for layer in layers)
+
+
+def _foreign(facts: RankFacts, column: Column, content: Content, layers: list[int]) -> bool:
+    """Whether a weight in a slot is another model's."""
+    weights = [role.name for role in content if role.kind == "weight"]
+    return any(is_foreign(facts, column, weight, layer) for weight in weights for layer in layers)
 
 
 def _misplaced(facts: RankFacts, content: Content, usual: Content, layers: Collection[int]) -> bool:

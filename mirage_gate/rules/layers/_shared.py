@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from mirage_gate.artifacts.names import named_in
-from mirage_gate.facts.siblings import ABSENT, Content, Role
+from mirage_gate.artifacts.names import named_in, stack_in
+from mirage_gate.facts.roles import ABSENT, Content, Role
 from mirage_gate.findings import Location
+from mirage_gate.rules._words import in_layers
 
 if TYPE_CHECKING:
     from mirage_gate.facts import RankFacts
     from mirage_gate.facts.operators import Operator
-    from mirage_gate.facts.siblings import Column
+    from mirage_gate.facts.siblings import Column, Siblings
 
 _FEW = 8
 """Outliers are one layer, or at most one in eight."""
@@ -35,18 +36,47 @@ def is_periodic(some: Collection[int], layers: Collection[int]) -> bool:
     return step > 1 and ordered == [n for n in sorted(layers) if (n - ordered[0]) % step == 0]
 
 
-def is_whole_class(facts: RankFacts, column: Column, outliers: Collection[int]) -> bool:
+def is_whole_class(column: Column, outliers: Collection[int]) -> bool:
     """Whether the outliers are just the layers of one class among several."""
     if len(column.classes) < 2:
         return False
-    of = {facts.siblings.class_of(layer).number for layer in outliers}
-    members = {n for n in column.operators if facts.siblings.class_of(n).number in of}
+    class_of = column.siblings.class_of
+    of = {class_of(layer).number for layer in outliers}
+    members = {n for n in column.operators if class_of(n).number in of}
     return members == set(outliers)
+
+
+def columns_of(facts: RankFacts) -> Iterator[Column]:
+    """Give the operators of every stack of layers, each over all layers that have it."""
+    for siblings in facts.stacks:
+        yield from siblings.columns
+
+
+def these_layers(siblings: Siblings, layers: Collection[int]) -> str:
+    """Name some layers, and of two models in one graph whose: ``layer 2 of draft_layer``."""
+    return f"{in_layers(layers)}{f' of {siblings.name}' if siblings.name else ''}"
+
+
+def in_own_model(facts: RankFacts, column: Column, role: str, layer: int) -> str:
+    """Give the name that another model's role has in a layer of this one."""
+    prefix = facts.layers.stacks[column.siblings.stack].prefix
+    return f"{prefix}{layer}{role.removeprefix(stack_in(named_in(role, 0))).removeprefix('N')}"
+
+
+def is_foreign(facts: RankFacts, column: Column, role: str, layer: int) -> bool:
+    """Whether a role is another model's in the graph, and this one's layer has its own."""
+    stacks = facts.layers.stacks
+    prefix = stack_in(named_in(role, 0))
+    return (
+        prefix != stacks[column.siblings.stack].prefix
+        and any(stack.prefix == prefix for stack in stacks)
+        and in_own_model(facts, column, role, layer) in facts.declared
+    )
 
 
 def in_slot(facts: RankFacts, column: Column, index: int) -> dict[int, Content]:
     """Give what one input slot of an operator carries, by layer."""
-    inputs = facts.siblings.inputs
+    inputs = facts.roles.inputs
     return {
         layer: inputs[operator.number][index]
         if index < len(inputs[operator.number])
@@ -57,7 +87,7 @@ def in_slot(facts: RankFacts, column: Column, index: int) -> dict[int, Content]:
 
 def width_of(facts: RankFacts, column: Column) -> int:
     """How many input slots an operator has, where it has most."""
-    inputs = facts.siblings.inputs
+    inputs = facts.roles.inputs
     return max((len(inputs[o.number]) for o in column.operators.values()), default=0)
 
 

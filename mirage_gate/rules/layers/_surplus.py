@@ -12,15 +12,15 @@ from mirage_gate.rules.layers._shared import is_odd, operator_text
 if TYPE_CHECKING:
     from mirage_gate.facts import RankFacts
     from mirage_gate.facts.operators import Operator
+    from mirage_gate.facts.siblings import Siblings
 
 
-def surplus_operators(facts: RankFacts) -> Iterator[tuple[int, Lack]]:
+def surplus_operators(facts: RankFacts, siblings: Siblings) -> Iterator[tuple[int, Lack]]:
     """Give (layer, the operator that it has one too many of).
 
     The first and the last layer may have a step of their own. What the layer has done
     before, and does again, is no step of its own.
     """
-    siblings = facts.siblings
     extra: dict[tuple[int, int, str, bool], dict[int, Operator]] = defaultdict(dict)
     for gap in siblings.gaps:
         kindred = siblings.class_of(gap.layer).number

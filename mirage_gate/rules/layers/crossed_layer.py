@@ -11,10 +11,18 @@ from mirage_gate.findings import Finding, Severity
 from mirage_gate.rules._words import declared, in_layers
 from mirage_gate.rules.base import Rule
 from mirage_gate.rules.layers._copies import crossed_copies
-from mirage_gate.rules.layers._shared import is_odd, operator_text
+from mirage_gate.rules.layers._shared import (
+    columns_of,
+    in_own_model,
+    is_foreign,
+    is_odd,
+    operator_text,
+    these_layers,
+)
 
 if TYPE_CHECKING:
     from mirage_gate.facts import RankFacts
+    from mirage_gate.facts.operators import Name
     from mirage_gate.facts.siblings import Column
 
 RULE = Rule(
@@ -35,7 +43,8 @@ RULE = Rule(
         The place is inferred from all operators around. A shift that all layers share (the
         next layer's norm fused into this one) is no crossing. Where the layer has no such
         tensor of its own it may share a sibling's on purpose: a warning, and only where the
-        siblings do not.
+        siblings do not. Where the graph holds two models, as a draft model and its target, a
+        weight of the one in the other's layer is a crossing too.
     """,
 )
 
@@ -43,11 +52,18 @@ RULE = Rule(
 @RULE.checked_by
 def crossed_layer(facts: RankFacts) -> Iterator[Finding]:
     seen: set[tuple[str, int]] = set()
-    for column in facts.siblings.columns:
+    for column in columns_of(facts):
         slots = sorted({slot for o in column.operators.values() for slot in o.slots})
         for is_input, index in slots:
             yield from _crossed_in(facts, column, is_input, index, seen)
     yield from crossed_copies(RULE, facts)
+
+
+def _own(facts: RankFacts, column: Column, name: Name, layer: int) -> str:
+    """Give the layer's own tensor of a role: of two models in one graph, the model's own."""
+    if is_foreign(facts, column, name.role, layer):
+        return in_own_model(facts, column, name.role, layer)
+    return named_in(name.role, layer)
 
 
 def _crossed_in(
@@ -65,22 +81,24 @@ def _crossed_in(
         name.layer - layer
         for layer, names in carried.items()
         for name in names
-        if name.layer is not None
+        if name.layer is not None and not is_foreign(facts, column, name.role, layer)
     )
-    if not shifts:
-        return
-    shift, times = shifts.most_common(1)[0]
+    shift, times = shifts.most_common(1)[0] if shifts else (0, 0)
     if 2 * times <= sum(shifts.values()):
         shift = 0
     crossed = {
-        layer: [name for name in names if name.layer != layer + shift]
+        layer: [
+            name
+            for name in names
+            if name.layer != layer + shift or is_foreign(facts, column, name.role, layer + shift)
+        ]
         for layer, names in carried.items()
     }
     crossed = {layer: names for layer, names in crossed.items() if names}
     for layer, names in crossed.items():
         operator = column.operators[layer]
         for name in names:
-            own = named_in(name.role, layer + shift)
+            own = _own(facts, column, name, layer + shift)
             certain = own in facts.declared
             if not certain and not (len(carried) > 3 and is_odd(crossed, carried)):
                 continue
@@ -111,7 +129,7 @@ def _crossed_in(
                 rest = f"and nobody reads {own}"
             yield RULE.finding(
                 facts.rank,
-                f"in layer {layer}, {where}, {rest}",
+                f"in {these_layers(column.siblings, [layer])}, {where}, {rest}",
                 facts.in_graph("all_tasks", first, f"{side}s", index, "base_ptr"),
                 hint=f"pass {own} to layer {layer}",
                 severity=Severity.ERROR if certain else Severity.WARNING,

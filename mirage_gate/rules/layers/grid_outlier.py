@@ -7,9 +7,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mirage_gate.findings import Finding, Severity
-from mirage_gate.rules._words import in_layers, plural
+from mirage_gate.rules._words import plural
 from mirage_gate.rules.base import Rule
-from mirage_gate.rules.layers._shared import is_odd, is_whole_class, operator_text
+from mirage_gate.rules.layers._shared import (
+    columns_of,
+    is_odd,
+    is_whole_class,
+    operator_text,
+    these_layers,
+)
 
 if TYPE_CHECKING:
     from mirage_gate.facts import RankFacts
@@ -36,7 +42,7 @@ RULE = Rule(
 
 @RULE.checked_by
 def grid_outlier(facts: RankFacts) -> Iterator[Finding]:
-    for column in facts.siblings.columns:
+    for column in columns_of(facts):
         tasks = {layer: operator.tasks for layer, operator in column.operators.items()}
         if len(tasks) < 4 or len(set(tasks.values())) < 2:
             continue
@@ -48,7 +54,7 @@ def grid_outlier(facts: RankFacts) -> Iterator[Finding]:
             if count != usual
             and not _whole(facts, column.operators[layer], column.operators[model])
         ]
-        if not every or not is_odd(every, tasks) or is_whole_class(facts, column, every):
+        if not every or not is_odd(every, tasks) or is_whole_class(column, every):
             continue
         for count in sorted({tasks[layer] for layer in every}):
             layers = [layer for layer in every if tasks[layer] == count]
@@ -58,8 +64,9 @@ def grid_outlier(facts: RankFacts) -> Iterator[Finding]:
             yield RULE.finding(
                 facts.rank,
                 (
-                    f"in {in_layers(layers)}, {operator_text(facts, *column.key)} has "
-                    f"{plural(count, 'task')}; in {plural(same, 'sibling layer')} it has {usual}"
+                    f"in {these_layers(column.siblings, layers)}, "
+                    f"{operator_text(facts, *column.key)} has {plural(count, 'task')}; "
+                    f"in {plural(same, 'sibling layer')} it has {usual}"
                 ),
                 facts.in_graph("all_tasks", first, "task_type"),
                 hint=f"give it the grid of layer {sibling}",

@@ -12,6 +12,7 @@ from mirage_gate.rules.base import Rule
 if TYPE_CHECKING:
     from mirage_gate.facts import RankFacts
     from mirage_gate.facts.operators import Operator
+    from mirage_gate.facts.stacks import Stack
 
 RULE = Rule(
     "MG707",
@@ -28,7 +29,7 @@ RULE = Rule(
     limits="""
         Numbers are read from the names of weights and caches. Only layers that run wholly one
         before the other are compared, and only few of many: a model whose layers all run the
-        other way round, or a stack of its own that counts from 0 again, is built so.
+        other way round is built so. Of two models in one graph each is looked at alone.
     """,
 )
 
@@ -38,10 +39,22 @@ _FEW = 8
 
 @RULE.checked_by
 def layer_order(facts: RankFacts) -> Iterator[Finding]:
+    for stack in facts.layers.stacks:
+        yield from _out_of_turn(facts, stack)
+
+
+def _out_of_turn(facts: RankFacts, stack: Stack) -> Iterator[Finding]:
+    others = {other.prefix for other in facts.layers.stacks} - {stack.prefix}
     first: dict[int, Operator] = {}
     last: dict[int, int] = {}
     for operator in facts.layers.operators:
-        numbers = {n.layer for n in operator.names() if n.weight and n.layer is not None}
+        if operator.place is None or operator.stack != stack.number:
+            continue
+        numbers = {
+            name.layer
+            for name in operator.names()
+            if name.weight and name.layer is not None and name.stack not in others
+        }
         if len(numbers) == 1:
             (number,) = numbers
             first.setdefault(number, operator)

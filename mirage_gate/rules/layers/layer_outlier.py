@@ -12,11 +12,12 @@ from mirage_gate.rules._words import declared, in_layers
 from mirage_gate.rules.base import Rule
 from mirage_gate.rules.layers._gaps import lacking_operators
 from mirage_gate.rules.layers._lacks import Lack, lacking_operands
-from mirage_gate.rules.layers._shared import listed, of_layer, slot_at
+from mirage_gate.rules.layers._shared import listed, of_layer, slot_at, these_layers
 from mirage_gate.rules.layers._surplus import surplus_operators
 
 if TYPE_CHECKING:
     from mirage_gate.facts import RankFacts
+    from mirage_gate.facts.siblings import Siblings
 
 RULE = Rule(
     "MG701",
@@ -52,17 +53,21 @@ _SHOWN = 4
 
 @RULE.checked_by
 def layer_outlier(facts: RankFacts) -> Iterator[Finding]:
-    certain: dict[int, list[Lack]] = defaultdict(list)
-    meant: dict[int, list[Lack]] = defaultdict(list)
-    for layer, lack in chain(
-        lacking_operands(facts), lacking_operators(facts), surplus_operators(facts)
-    ):
-        (meant if lack.meant else certain)[layer].append(lack)
-    yield from _findings(facts, certain)
-    yield from _findings(facts, {n: lacks for n, lacks in meant.items() if n not in certain})
+    for stack in facts.stacks:
+        certain: dict[int, list[Lack]] = defaultdict(list)
+        meant: dict[int, list[Lack]] = defaultdict(list)
+        for layer, lack in chain(
+            lacking_operands(facts, stack),
+            lacking_operators(facts, stack),
+            surplus_operators(facts, stack),
+        ):
+            (meant if lack.meant else certain)[layer].append(lack)
+        yield from _findings(facts, stack, certain)
+        maybe = {n: lacks for n, lacks in meant.items() if n not in certain}
+        yield from _findings(facts, stack, maybe)
 
 
-def _findings(facts: RankFacts, lacks: dict[int, list[Lack]]) -> Iterator[Finding]:
+def _findings(facts: RankFacts, stack: Siblings, lacks: dict[int, list[Lack]]) -> Iterator[Finding]:
     alike: dict[tuple[str, ...], list[int]] = {}
     for layer in sorted(lacks):
         # A slot is a better place than the gap where an operator should be.
@@ -93,7 +98,7 @@ def _findings(facts: RankFacts, lacks: dict[int, list[Lack]]) -> Iterator[Findin
         related += _has_it(facts, first, layers)
         yield RULE.finding(
             facts.rank,
-            f"{in_layers(layers)} {claim}: {_some(texts)}",
+            f"{these_layers(stack, layers)} {claim}: {_some(texts)}",
             first.at,
             hint=f"build {in_layers(layers)} as {in_layers(siblings[:1])} is built",
             severity=severity,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from mirage_gate.facts.siblings import Content
+from mirage_gate.facts.roles import Content
 from mirage_gate.findings import Finding, Severity
 from mirage_gate.rules._words import declared, in_layers
 from mirage_gate.rules.base import Rule
@@ -17,6 +17,7 @@ from mirage_gate.rules.layers._shared import (
     operator_text,
     role_text,
     slot_at,
+    these_layers,
 )
 
 if TYPE_CHECKING:
@@ -75,7 +76,8 @@ def operand_outlier(facts: RankFacts) -> Iterator[Finding]:
         yield RULE.finding(
             facts.rank,
             (
-                f"in layer {pair.layer}, {operator_text(facts, *pair.column.key)} carries "
+                f"in {these_layers(pair.column.siblings, [pair.layer])}, "
+                f"{operator_text(facts, *pair.column.key)} carries "
                 f"{pair.names[0]} and {pair.names[1]}, which go together in no other layer: "
                 f"{pair.names[0]} goes with {mate}, {pair.names[1]} with {its}"
             ),
@@ -138,7 +140,8 @@ def _finding(facts: RankFacts, slots: list[OddSlot]) -> Finding:
     one = len(same) == 1
     inputs = listed(str(odd.index) for odd in same)
     text = (
-        f"in {in_layers(first.layers)}, input{'s' * (not one)} {inputs} of {name} "
+        f"in {these_layers(column.siblings, first.layers)}, "
+        f"input{'s' * (not one)} {inputs} of {name} "
         f"{'carries' if one else 'carry'} {listed(_what(facts, odd) for odd in same)}; in "
         f"{in_layers(first.siblings)} {'it carries' if one else 'they carry'} "
         f"{listed(_usually(facts, odd, near) for odd in same)}"

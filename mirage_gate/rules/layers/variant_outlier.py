@@ -11,7 +11,7 @@ from mirage_gate.findings import Finding, Severity
 from mirage_gate.rules._words import in_layers
 from mirage_gate.rules.base import Rule
 from mirage_gate.rules.layers._patterns import hole_in
-from mirage_gate.rules.layers._shared import operator_text
+from mirage_gate.rules.layers._shared import columns_of, operator_text, these_layers
 
 if TYPE_CHECKING:
     from mirage_gate.facts import RankFacts
@@ -44,7 +44,7 @@ _PERIOD = 8
 
 @RULE.checked_by
 def variant_outlier(facts: RankFacts) -> Iterator[Finding]:
-    for column in facts.siblings.columns:
+    for column in columns_of(facts):
         variants = _variants(facts, column)
         if len(variants) < _LEAST or len(set(variants.values())) < 2:
             continue
@@ -88,7 +88,7 @@ def _operands(facts: RankFacts, operator: Operator) -> object:
     }
     lacking = tuple(
         content & {role for role in content if role.kind in ("nothing", "absent")}
-        for content in facts.siblings.inputs[operator.number]
+        for content in facts.roles.inputs[operator.number]
     )
     return operator.tasks, frozenset(tiles), lacking
 
@@ -106,8 +106,9 @@ def _finding(
     return RULE.finding(
         facts.rank,
         (
-            f"in layer {layer}, {operator_text(facts, *column.key)} runs {mine}; in "
-            f"{in_layers(siblings)} it runs {theirs}, on the same operands"
+            f"in {these_layers(column.siblings, [layer])}, "
+            f"{operator_text(facts, *column.key)} runs {mine}; "
+            f"in {in_layers(siblings)} it runs {theirs}, on the same operands"
         ),
         facts.in_graph("all_tasks", at, "variant_id"),
         hint=f"pass it the parameters that layer {near}'s has",

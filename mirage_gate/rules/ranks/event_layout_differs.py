@@ -36,14 +36,15 @@ def event_layout_differs(ranks: Ranks) -> Iterator[Finding]:
     for summary in ranks.audited:
         if _shapes(summary) == _shapes(usual) or summary.events_at is None:
             continue
-        theirs = {shape.layer: shape for shape in usual.layers}
-        mine = {shape.layer: shape for shape in summary.layers}
-        layers = [n for n in {**theirs, **mine} if mine.get(n) != theirs.get(n)]
+        theirs = {_key(shape): shape for shape in usual.layers}
+        mine = {_key(shape): shape for shape in summary.layers}
+        layers = [key for key in {**theirs, **mine} if mine.get(key) != theirs.get(key)]
         if not layers:
             continue
         first = layers[0]
         more = f" and in {plural(len(layers) - 1, 'other')}" if len(layers) > 1 else ""
-        where = "outside of the layers" if first is None else f"in layer {first}"
+        layer, of = first
+        where = "outside of the layers" if layer is None else f"in layer {layer}{of}"
         yield RULE.finding(
             summary.rank,
             (
@@ -56,6 +57,12 @@ def event_layout_differs(ranks: Ranks) -> Iterator[Finding]:
             if usual.events_at
             else (),
         )
+
+
+def _key(shape: LayerShape) -> tuple[int | None, str]:
+    """A layer's number and, of two models in one graph, `` of`` whose it is."""
+    _, of, model = shape.kind.partition(" of ")
+    return shape.layer, of + model
 
 
 def _shapes(summary: Summary) -> tuple[tuple[object, ...], ...]:

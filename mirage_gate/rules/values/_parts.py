@@ -18,20 +18,20 @@ def parts(facts: RankFacts) -> Iterator[list[Value]]:
 
     Not of the last layer: a model may go on with the last token alone from there.
     """
-    last = max(facts.siblings.layers, default=-1)
-    rows: dict[object, dict[int, list[Value]]] = {}
+    last = {(stack.stack, max(stack.layers)) for stack in facts.stacks if stack.layers}
+    rows: dict[object, dict[tuple[int, int], list[Value]]] = {}
     for values in facts.values.written.values():
         for value in values:
             declaration = facts.declared.get(value.tensor)
-            place = value.operator.place
-            if place is None or declaration is None or declaration.kind not in BUFFERS:
+            home = value.operator.home
+            if home is None or declaration is None or declaration.kind not in BUFFERS:
                 continue
             if value.exact and not value.unsure and value.read:
-                key = (kind_of(value.operator), value.place)
-                rows.setdefault(key, {}).setdefault(place, []).append(value)
+                key = (home[0], kind_of(value.operator), value.place)
+                rows.setdefault(key, {}).setdefault(home, []).append(value)
     for row in rows.values():
-        partly = [v for n, own in row.items() for v in own if n != last and v.cells & ~v.read]
-        odd = {value.operator.place for value in partly}
+        partly = [v for n, own in row.items() for v in own if n not in last and v.cells & ~v.read]
+        odd = {value.operator.home for value in partly}
         if partly and len(row) - len(odd) > len(odd):
             partly = [value for value in partly if facts.values.unread(value)]
             if partly:

@@ -32,26 +32,32 @@ def restarts(facts: RankFacts) -> Iterator[Restart]:
     In the first layer another operator takes the same value (the residual); in all others
     that one takes what the layer before gives, and the first operator takes nothing of it.
     """
-    for kindred in facts.siblings.classes:
-        layers = sorted(kindred.layers)
-        if len(layers) < _LEAST:
-            continue
-        firsts = [facts.siblings.layers[layer][0] for layer in layers]
-        alone = [_only(facts, operator) for operator in firsts]
-        if any(found is None for found in alone):
-            continue
-        uses = [found for found in alone if found is not None]
-        source = uses[0].seen[0][0]
-        if source.operator.place is not None or any(u.seen[0][0] is not source for u in uses):
-            continue
-        passed = [_others(facts, layer) for layer in layers]
-        if passed[0] != {source.operator.number}:
-            continue
-        given = _given(facts, layers)
-        if given is not None and all(
-            others == {number} for others, number in zip(passed[1:], given[0], strict=True)
-        ):
-            yield Restart(tuple(uses[1:]), source, given[1])
+    for siblings in facts.stacks:
+        for kindred in siblings.classes:
+            rows = [siblings.layers[layer] for layer in sorted(kindred.layers)]
+            if len(rows) >= _LEAST:
+                yield from _restarts(facts, rows)
+
+
+def _restarts(facts: RankFacts, rows: list[list[Operator]]) -> Iterator[Restart]:
+    """Give the layers of one class, each given as its operators, if they start again."""
+    alone = [_only(facts, row[0]) for row in rows]
+    if any(found is None for found in alone):
+        return
+    uses = [found for found in alone if found is not None]
+    source = uses[0].seen[0][0]
+    inside = source.operator.place is not None and source.operator.stack == rows[0][0].stack
+    if inside or any(u.seen[0][0] is not source for u in uses):
+        return
+    passed = [_others(facts, row) for row in rows]
+    if passed[0] != {source.operator.number}:
+        return
+    numbers = [row[-1].number for row in rows[:-1]]
+    values = facts.values.written.get(numbers[0], ())
+    if values and all(
+        others == {number} for others, number in zip(passed[1:], numbers, strict=True)
+    ):
+        yield Restart(tuple(uses[1:]), source, values[0])
 
 
 def _only(facts: RankFacts, operator: Operator) -> Use | None:
@@ -68,23 +74,16 @@ def _is_buffer(facts: RankFacts, tensor: str) -> bool:
     return declaration is not None and declaration.kind in BUFFERS
 
 
-def _others(facts: RankFacts, layer: int) -> set[int]:
+def _others(facts: RankFacts, row: list[Operator]) -> set[int]:
     """Give what a layer's other operators take from outside of it, by operator."""
     found: set[int] = set()
-    for operator in facts.siblings.layers[layer][1:]:
+    for operator in row[1:]:
         for uses in facts.values.uses.get(operator.number, {}).values():
             for use in uses:
                 if _is_buffer(facts, use.tensor):
                     found |= {
                         value.operator.number
                         for value, _ in use.seen
-                        if value.operator.place != layer
+                        if value.operator.home != operator.home
                     }
     return found
-
-
-def _given(facts: RankFacts, layers: list[int]) -> tuple[list[int], Value] | None:
-    """Give the last operator of each layer but the last, and the first one's value."""
-    numbers = [facts.siblings.layers[layer][-1].number for layer in layers[:-1]]
-    values = facts.values.written.get(numbers[0], ())
-    return (numbers, values[0]) if values else None

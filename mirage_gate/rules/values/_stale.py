@@ -37,8 +37,8 @@ class Stale(msgspec.Struct, frozen=True):
 class _Row(msgspec.Struct):
     """One slot of an operator in all the layers, and what it sees of one other operator."""
 
-    clean: set[int]
-    stale: dict[int, Stale]
+    clean: set[tuple[int, int]]
+    stale: dict[tuple[int, int], Stale]
 
 
 def by_siblings(facts: RankFacts) -> Iterator[list[Stale]]:
@@ -49,9 +49,10 @@ def by_siblings(facts: RankFacts) -> Iterator[list[Stale]]:
     """
     rows: dict[object, _Row] = {}
     for use, own in _uses_in_layers(facts):
-        layer = use.operator.place or 0
+        layer = use.operator.home or (0, 0)
         for key, found in _seen(facts, use, own).items():
-            row = rows.setdefault((kind_of(use.operator), use.place, key), _Row(set(), {}))
+            of = (layer[0], kind_of(use.operator), use.place, key)
+            row = rows.setdefault(of, _Row(set(), {}))
             if found is None:
                 row.clean.add(layer)
             else:
@@ -68,16 +69,16 @@ def _uses_in_layers(facts: RankFacts) -> Iterator[tuple[Use, dict[tuple[Kind, Pl
         declaration = facts.declared.get(name)
         if declaration is None or declaration.kind not in BUFFERS or tensor.opaque:
             continue
-        own: dict[int, dict[tuple[Kind, Place], Value]] = {}
+        own: dict[tuple[int, int], dict[tuple[Kind, Place], Value]] = {}
         for value in tensor.values:
-            if value.operator.place is not None:
+            if value.operator.home is not None:
                 key = (kind_of(value.operator), value.place)
-                own.setdefault(value.operator.place, {})[key] = value
+                own.setdefault(value.operator.home, {})[key] = value
         if not own:
             continue
         for use in tensor.uses:
-            if use.operator.place is not None and not use.cells & tensor.murky:
-                yield use, own.get(use.operator.place, {})
+            if use.operator.home is not None and not use.cells & tensor.murky:
+                yield use, own.get(use.operator.home, {})
 
 
 def _seen(
@@ -85,12 +86,12 @@ def _seen(
 ) -> dict[tuple[Kind, Place], Stale | None]:
     """Give each operator that a read sees: None where it is its own layer's, else what is old."""
     found: dict[tuple[Kind, Place], Stale | None] = {}
-    layer = use.operator.place
+    layer = use.operator.home
     whole = use.exact or merges(facts, use.operator)
     for value, _ in use.seen:
-        if value.operator.place == layer:
+        if value.operator.home == layer:
             found.setdefault((kind_of(value.operator), value.place))
-    older = [(v, cells, False) for v, cells in reversed(use.seen) if v.operator.place != layer]
+    older = [(v, cells, False) for v, cells in reversed(use.seen) if v.operator.home != layer]
     if use.before:
         left = facts.values.of(use.tensor).values
         older += [(v, v.left & use.before, True) for v in left if v.left & use.before]
@@ -143,7 +144,7 @@ def unordered(facts: RankFacts) -> Iterator[Stale]:
             pair = (of[race.earlier.first.number], of[race.later.first.number])
             if pair[0] == pair[1] or pair in seen:
                 continue
-            if facts.layers.operators[pair[0]].place != facts.layers.operators[pair[1]].place:
+            if facts.layers.operators[pair[0]].home != facts.layers.operators[pair[1]].home:
                 continue  # it is not what the reader waits for
             seen.add(pair)
             yield from _sure_to_meet(facts, name, *pair)
