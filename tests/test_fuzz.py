@@ -11,8 +11,8 @@ import pytest
 
 from mirage_gate import audit
 from tests.emitter import qwen3
-from tests.fuzz.inputs import damaged
-from tests.fuzz.readers import READERS
+from tests.fuzz.inputs import damaged, seeds
+from tests.fuzz.readers import READERS, InAFile
 
 
 @pytest.mark.parametrize("name", READERS)
@@ -21,6 +21,13 @@ def test_a_reader_takes_damaged_inputs(name: str) -> None:
     rng = random.Random(f"slice {name}")  # noqa: S311 - to be repeated
     for _ in range(60):
         read(damaged(kind, rng))
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_reader_takes_good_inputs(name: str) -> None:
+    """Or the damaged ones would be refused for what is wrong with all of them."""
+    kind, read = READERS[name]
+    (read.take if isinstance(read, InAFile) else read)(seeds(kind)[0])
 
 
 FOUND = {
@@ -63,8 +70,7 @@ FOUND = {
 @pytest.mark.parametrize("what", FOUND)
 def test_what_was_found_stays_mended(what: str) -> None:
     name, data = FOUND[what]
-    if name in READERS:
-        READERS[name][1](data)
+    READERS[name][1](data)
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ import resource
 import signal
 import sys
 import time
-import traceback
 from collections import Counter
 from pathlib import Path
 from types import FrameType
 
+from .failures import Failures
 from .inputs import damaged
 from .linear import worst
 from .readers import READERS
@@ -49,7 +49,7 @@ def main() -> int:
     signal.signal(signal.SIGALRM, _ring)
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
     tried: Counter[str] = Counter()
-    seen: set[str] = set()
+    failures = Failures(options.crashes)
     end = time.monotonic() + 60 * options.minutes
     while time.monotonic() < end:
         name = names[sum(tried.values()) // 200 % len(names)]
@@ -61,26 +61,13 @@ def main() -> int:
             read(data)
         except Exception as error:
             signal.alarm(0)
-            _keep(name, data, error, seen, options.crashes)
+            failures.keep(name, data, error)
         finally:
             signal.alarm(0)
     for name, count in sorted(tried.items()):
         print(f"{name:16} {count:9} inputs")
-    print(f"{len(seen)} different failures")
-    return int(bool(seen))
-
-
-def _keep(name: str, data: bytes, error: Exception, seen: set[str], folder: Path) -> None:
-    """Write down what broke a reader, once for each place where it broke."""
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    place = f"{name}: {type(error).__name__} at {Path(last.filename).name}:{last.lineno}"
-    if place in seen:
-        return
-    seen.add(place)
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}-{len(seen)}"
-    path.write_bytes(data)
-    print(f"{place}: {str(error)[:300]} ({len(data)} bytes in {path})", flush=True)
+    print(f"{len(failures.seen)} different failures")
+    return int(bool(failures.seen))
 
 
 if __name__ == "__main__":

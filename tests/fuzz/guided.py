@@ -1,7 +1,8 @@
 """Fuzz a reader, led by the lines it reaches: `python -m tests.fuzz.guided READER [OPTIONS]`.
 
-The options are libFuzzer's, such as `-max_total_time=3600`. Needs atheris, which is not among
-the tools of development: it has no build for every Python.
+The options are libFuzzer's, such as `-max_total_time=3600`. It goes on after a failure; what broke
+the reader is in `fuzz-crashes`. Needs atheris, which is not among the tools of development: it has
+no build for every Python.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import atheris
 with atheris.instrument_imports(include=["mirage_gate"]):
     from .readers import READERS
 
+from .failures import Failures
 from .inputs import changed, damaged, seeds
 
 
@@ -36,7 +38,15 @@ def main() -> None:
             return bytes(atheris.Mutate(data, most))
         return changed(kind, data, chance)[:most]
 
-    atheris.Setup([sys.argv[0], *options], read, custom_mutator=mutate)
+    failures = Failures(Path("fuzz-crashes"))
+
+    def test(data: bytes) -> None:
+        try:
+            read(data)
+        except Exception as error:
+            failures.keep(name, data, error)
+
+    atheris.Setup([sys.argv[0], *options], test, custom_mutator=mutate)
     atheris.Fuzz()
 
 

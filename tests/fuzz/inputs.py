@@ -131,6 +131,38 @@ PYTHON_PIECES = (
     b"f'{f\"{x}\"}'",
     b"if ",
 )
+PLAN_PIECES = (
+    b" = ",
+    b"rms_norm(",
+    b"linear(",
+    b"attention(",
+    b", ",
+    b")",
+    b"(",
+    b" + ",
+    b"layers 0-3:\n",
+    b"layers 0, 2:\n",
+    b"layer 1:\n",
+    b"layers 0-99999999:\n",
+    b"{layer}",
+    b"{",
+    b"}",
+    b"\n",
+    b"\n  ",
+    b"x",
+    b"h",
+    b"'",
+    b'"',
+    b"#",
+    b"\\",
+    b"\x00",
+    b"\xff",
+    b"\t",
+    b"-",
+    b"none",
+    b"[",
+    b"]",
+)
 TOML_PIECES = (
     b"[tool.mirage-gate]\n",
     b"critical = ",
@@ -187,7 +219,10 @@ def seeds(kind: str) -> tuple[bytes, ...]:
         return (_CONFIG, b"[tool.mirage-gate]\n" + _CONFIG, b"", b"[tool]\nmirage-gate = 3\n")
     if kind == "builder":
         return (_BUILDER, b"")
-    return (_summary(kind), b"{}", b"[]")
+    good = _document(kind)
+    if kind == "model-config":  # every key that is read, in no model at once
+        return (good, b'{"num_hidden_layers": 2, "text_config": ' + good + b"}", b"{}")
+    return (good, b"{}", b"[]")
 
 
 def _trimmed(graph: dict[str, Any]) -> bytes:
@@ -239,8 +274,8 @@ x = mpk.new_tensor(dims=(8, 4096), dtype=mi.bfloat16, name="attn_in", io_categor
 """
 
 
-def _summary(kind: str) -> bytes:
-    """What the gate itself writes: a lock, a summary, a report."""
+def _document(kind: str) -> bytes:
+    """What lies beside a pair: a lock, a summary, a report, a model's configuration."""
     from . import documents
 
     return documents.sample(kind)
@@ -252,6 +287,7 @@ def pieces_of(kind: str) -> tuple[bytes, ...]:
         "header": CUDA_PIECES,
         "builder": PYTHON_PIECES,
         "config": TOML_PIECES,
+        "plan": PLAN_PIECES,
     }.get(kind, JSON_PIECES)
 
 

@@ -7,19 +7,25 @@ independent reader of the same language, the two must agree on what is well-form
 from __future__ import annotations
 
 import contextlib
-import importlib
 import json
 import re
 import tempfile
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mirage_gate import audit, config
-from mirage_gate.artifacts import cuda, graph
+from mirage_gate import Options, Report, Selection, audit, config, render
+from mirage_gate.agreed import baseline, lock, plans, summary
+from mirage_gate.agreed.memory import Memory
+from mirage_gate.artifacts import builder, cuda, graph, model, provenance, weights
+from mirage_gate.artifacts.builder import ignores
 from mirage_gate.artifacts.loader import load
+from mirage_gate.auditing.counting import of_summary
+from mirage_gate.auditing.ranks import conclude
 from tests.emitter import qwen3
+from tests.fuzz.inputs import seeds
 
 __all__ = ["READERS", "Broken"]
 
@@ -133,55 +139,130 @@ def _schema_accepts(data: bytes) -> bool:
     return bool(_schema_validator().is_valid(_plain(data)))
 
 
-def _in_a_file(read: Callable[[str], object], name: str, allowed: type[Exception]) -> Any:
-    def reader(data: bytes) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, name)
-            path.write_bytes(data)
-            with contextlib.suppress(allowed):
-                read(str(path))
+@dataclass(frozen=True)
+class InAFile:
+    """A reader of a file, and the exceptions by which it refuses one."""
 
-    return reader
+    read: Callable[[str], object]
+    name: str
+    refuses: type[Exception]
+
+    def __call__(self, data: bytes) -> None:
+        """Read it, or refuse it."""
+        with contextlib.suppress(self.refuses):
+            self.take(data)
+
+    def take(self, data: bytes) -> None:
+        """Read what must not be refused."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, self.name)
+            path.write_bytes(data)
+            self.read(str(path))
 
 
 def _settings(path: str) -> None:
+    """All that a command makes of a configuration, the rules of its waivers among it."""
     settings = config.load(Path(path))
     config.task_types(settings, None)
+    config.kernels(settings)
+    config.severities(settings)
+    config.waivers(settings, path, [waiver.rule for waiver in settings.waivers])
 
 
 def _header(path: str) -> None:
-    config.header_codes(Path(path))
+    config.task_types(config.Config(), config.header_codes(Path(path)))
 
+
+@cache
+def _summaries() -> tuple[summary.Summary, ...]:
+    return summary.decode(seeds("summary")[0])
+
+
+def _held(ranks: tuple[summary.Summary, ...], memory: Memory) -> Report:
+    """Hold ranks to what is remembered, as `merge` does; any report of it can be printed."""
+    report = conclude(list(map(of_summary, ranks)), ranks, Selection(), memory, one_run=True)
+    for rank in report.ranks:
+        if "internal error" in rank.failure:
+            raise Broken(rank.failure)
+    for name in ("text", "sarif"):
+        render(report, name)
+    return report
+
+
+def _lock(path: str) -> None:
+    """A lock that is taken is one that ranks can be held to, and that can be written again."""
+    locked = lock.read(path)
+    _held(_summaries(), Memory(lock=locked))
+    again = lock.decode(locked.lock.text().encode(), path)
+    if again.lock != locked.lock:
+        raise Broken("a lock that was written again is another one")
+    with contextlib.suppress(plans.NotAPlan):
+        locked.planned()
+
+
+def _baseline(path: str) -> None:
+    _held(_summaries(), Memory(baseline=baseline.read(path)))
+
+
+def _summary(path: str) -> None:
+    """A summary that is taken can be joined, alone and with others."""
+    ranks = summary.read(path)
+    _held(ranks, Memory())
+    _held((*ranks, *_summaries()), Memory())
+    if summary.decode(summary.encode(ranks).encode()) != ranks:
+        raise Broken("a summary that was written again is another one")
+
+
+def _plan(path: str) -> None:
+    """A plan that is taken is one that a graph can be held to."""
+    _, planned = plans.read(path)
+    _settled(audit(*_good(), options=Options(plan=planned), selection=_ONLY_MG8))
+
+
+def _model_config(path: str) -> None:
+    options = Options(model=model.read(path))
+    _settled(audit(*_good(), options=options, selection=_ONLY_MG0))
+
+
+def _weights(path: str) -> None:
+    options = Options(checkpoint=weights.read(path))
+    _settled(audit(*_good(), options=options, selection=_ONLY_MG0))
+
+
+def _builder(path: str) -> None:
+    """A builder's names and its comments; what is no Python has no comments."""
+    ignores.read(path)
+    builder.read(path)
+
+
+_ONLY_MG8, _ONLY_MG0 = Selection(select=("MG8",)), Selection(select=("MG0",))
 
 READERS: dict[str, tuple[str, Callable[[bytes], None]]] = {
     "cuda": ("cuda", _cuda),
     "cuda-audit": ("cuda", _cuda_audit),
     "graph": ("graph", _graph),
     "graph-audit": ("graph", _graph_audit),
-    "config": ("config", _in_a_file(_settings, "mirage-gate.toml", config.ConfigError)),
-    "pyproject": ("config", _in_a_file(_settings, "pyproject.toml", config.ConfigError)),
-    "header": ("header", _in_a_file(_header, "header.h", config.ConfigError)),
+    "config": ("config", InAFile(_settings, "mirage-gate.toml", config.ConfigError)),
+    "pyproject": ("config", InAFile(_settings, "pyproject.toml", config.ConfigError)),
+    "header": ("header", InAFile(_header, "header.h", config.ConfigError)),
+    "builder": ("builder", InAFile(_builder, "builder.py", builder.BuilderError)),
+    "lock": ("lock", InAFile(_lock, "wiring.lock.json", lock.NotALock)),
+    "summary": ("summary", InAFile(_summary, "rank.json", summary.NotASummary)),
+    "baseline": ("report", InAFile(_baseline, "report.json", baseline.NotAReport)),
+    "baseline-sarif": ("sarif", InAFile(_baseline, "report.sarif", baseline.NotAReport)),
+    "plan": ("plan", InAFile(_plan, "model.plan", plans.NotAPlan)),
+    "model-config": (
+        "model-config",
+        InAFile(_model_config, "config.json", model.ModelConfigError),
+    ),
+    "weights-index": (
+        "weights-index",
+        InAFile(_weights, "model.safetensors.index.json", weights.WeightsError),
+    ),
+    "weights": ("weights", InAFile(_weights, "model.safetensors", weights.WeightsError)),
+    "provenance": (
+        "provenance",
+        InAFile(provenance.read, "provenance_0.json", provenance.NotAProvenance),
+    ),
 }
 """Name to (kind of input, reader)."""
-
-
-def _later() -> None:
-    """The readers of what builders and earlier runs left, as far as this version has them."""
-    for name, kind, module, function, error in (
-        ("builder", "builder", "artifacts.builder", "read", "BuilderError"),
-        ("lock", "lock", "lock", "read", "NotALock"),
-        ("summary", "summary", "summary", "read", "NotASummary"),
-        ("baseline", "report", "baseline", "read", "NotAReport"),
-        ("baseline-sarif", "sarif", "baseline", "read", "NotAReport"),
-    ):
-        try:
-            owner = importlib.import_module(f"mirage_gate.{module}")
-        except ModuleNotFoundError:
-            continue
-        READERS[name] = (
-            kind,
-            _in_a_file(getattr(owner, function), "file", getattr(owner, error)),
-        )
-
-
-_later()
