@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mirage_gate.artifacts.cuda import LOADED
 from mirage_gate.artifacts.names import layer_in, role_of
 from mirage_gate.findings import Finding, Severity
-from mirage_gate.rules._words import groups_of, size, slot_field, tasks
+from mirage_gate.rules._words import groups_of, plural, size, slot_field, tasks
 from mirage_gate.rules.base import Rule
 from mirage_gate.rules.bytes._shared import touched_tensors
 
@@ -66,19 +66,20 @@ def partly_read(facts: RankFacts) -> Iterator[Finding]:
             count += last - first
         if not text:
             continue
-        of = f"{name}{size(declaration)}"
         late = not left and outside == [(0, low)]
-        if outside and name in spans:
-            of += f", which spans bytes {start}..{end - 1} in the other layers,"
+        wide = f"; other layers read bytes {start}..{end - 1}" if outside and name in spans else ""
+        readers = groups_of(a for a in accesses if a.reads)
         reader = next(a for a in accesses if a.reads)
+        kind = facts.task_type(reader.group.task_type).name
         yield RULE.finding(
             facts.rank,
             (
-                f"{text} of {declaration.kind} {of} are read by no task, {count} bytes in all; "
-                f"the rest is read by {tasks(facts, groups_of(a for a in accesses if a.reads))}"
+                f"{plural(count, 'byte')} of {declaration.kind} {name}{size(declaration)} "
+                f"{'is' if count == 1 else 'are'} read by no task ({text}{wide}), the rest by "
+                f"{tasks(facts, readers)}"
             ),
             declaration.location,
-            hint=f"give its reader a grid that covers all of {name}, each tile once",
+            hint=f"in the builder, give {kind} a grid that covers all of {name}, each tile once",
             severity=_severity(loaded, late and 0 not in starts[role_of(name)]),
             related=(slot_field(facts, reader, "offset", "the tensor's first reader"),),
             tensor=name,

@@ -115,7 +115,10 @@ def _tile_finding(facts: RankFacts, name: str, culprits: list[Access], tiles: in
         facts.rank,
         _tile_message(facts, name, culprits, tiles, same),
         slot_field(facts, culprits[-1], "offset"),
-        hint="correct the operator's grid or the tile's offset",
+        hint=(
+            f"in the builder, correct the operator's grid; or the offset of {name} in task "
+            f"{culprits[-1].group.first}, so that each task has a tile of its own"
+        ),
         severity=Severity.ERROR if same else Severity.WARNING,
         related=(
             *declared(facts, name),
@@ -128,11 +131,16 @@ def _tile_finding(facts: RankFacts, name: str, culprits: list[Access], tiles: in
 def _tile_message(
     facts: RankFacts, name: str, culprits: list[Access], tiles: int, same: bool
 ) -> str:
-    verb = "written" if culprits[0].writes else "read"
     regions = facts.regions.of(name)
-    text = (
-        f"{regions.text(regions.union(a.tensor for a in culprits))} of {name} are {verb} more "
-        f"than once by {tasks(facts, groups_of(culprits))}, and the other tiles of the operator "
-        f"({plural(tiles, 'tile')} in all) less often"
+    who = tasks(facts, groups_of(culprits))
+    what = f"{regions.text(regions.union(a.tensor for a in culprits))} of {name}"
+    if same:
+        return (
+            f"{who} read the same, {what} among it, and write different tiles: all of these hold "
+            "the same numbers"
+        )
+    verb, done = ("write", "written") if culprits[0].writes else ("read", "read")
+    return (
+        f"{who} {verb} {what} more than once; the other tiles of the operator "
+        f"({plural(tiles, 'tile')} in all) are {done} less often"
     )
-    return f"{text}; these tasks read the same and write different tiles" if same else text

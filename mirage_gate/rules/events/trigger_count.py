@@ -100,21 +100,21 @@ def _wrong_counts(facts: RankFacts) -> Iterator[Finding]:
         if event == graph.end:
             effect = "END never comes" if needed > got else "the next iteration starts too early"
         elif not graph.waiting[event]:
-            effect = "nobody waits for it"
+            effect = "no task waits for it"
         else:
             late = "never starts" if needed > got else "starts too early"
             early = "never start" if needed > got else "start too early"
             count = graph.tasks(graph.waiting[event])
             first = task_text(facts, graph.waiting[event][0])
             effect = (
-                f"{plural(count, 'task')} that wait for it (first: {first}) {early}"
+                f"the {plural(count, 'task')} behind it {early} (first: {first})"
                 if count != 1
-                else f"the task that waits for it ({first}) {late}"
+                else f"the task behind it {late} ({first})"
             )
-        also = f"; so do {plural(len(others), 'more event')} of the same operators"
+        also = f"; {plural(len(others), 'more event')} of the same operators alike"
         yield RULE.finding(
             facts.rank,
-            f"event {event} counts on {plural(needed, 'trigger')} and {who}: {effect}"
+            f"event {event} waits for {plural(needed, 'trigger')} and {who}: {effect}"
             + (also if others else ""),
             facts.in_graph("all_events", event, "num_triggers"),
             hint=_mend(event, needed, got),

@@ -55,6 +55,9 @@ def kernel_constant(facts: RankFacts) -> Iterator[Finding]:
             f"compiled for other tiles than {tasks(facts, groups)} carry: "
             f"{'; '.join(texts[:3])}{more}",
             first.location,
-            hint="generate the kernel and the graph together, from one builder",
+            hint=(
+                "emit the .cu and the graph together, from one builder; if they are, correct "
+                f"{first.parameter} where the generator writes {first.function}"
+            ),
             related=(*slot(facts, first, f"{first.carried} here"), first.branch.location),
         )

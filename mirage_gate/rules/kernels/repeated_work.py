@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mirage_gate.findings import Finding, Severity
-from mirage_gate.rules._words import plural, tasks
+from mirage_gate.rules._words import tasks
 from mirage_gate.rules.base import Rule
 from mirage_gate.rules.kernels._shared import selected_branches
 
@@ -50,15 +50,19 @@ def repeated_work(facts: RankFacts) -> Iterator[Finding]:
         sizes = sorted({sum(group.count for group in groups) for groups in sets})
         times = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
         first = min(every, key=lambda group: group.first)
+        whom = "those of a set" if len(sets) > 1 else "they"
         yield RULE.finding(
             facts.rank,
             (
-                f"{tasks(facts, every)} do the same work {times} times over, in "
-                f"{plural(len(sets), 'set')}: each set has one kernel, one set of operands and "
-                "no metadata that tells its tasks apart"
+                f"{tasks(facts, every)} do the same work {times} times"
+                f"{f', in {len(sets):,} sets' if len(sets) > 1 else ''}: {whom} read and write "
+                "the same tiles, and no metadata that their kernel reads tells them apart"
             ),
             facts.in_graph("all_tasks", first.first, "task_type"),
-            hint=f"give {facts.task_type(task_type).name} a grid whose tasks differ, or one task",
+            hint=(
+                f"in the builder, give {facts.task_type(task_type).name} a grid that cuts its "
+                "tiles apart, or a grid of one block"
+            ),
         )
 
 

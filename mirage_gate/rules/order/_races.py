@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mirage_gate.artifacts.names import role_of
 from mirage_gate.findings import Finding, Location, Severity
-from mirage_gate.rules._words import plural
+from mirage_gate.rules._words import in_layers, plural
 from mirage_gate.rules.base import Rule
 from mirage_gate.rules.order._sides import Side, event_text, kind_of, sides_of
 
@@ -172,7 +172,7 @@ def _fork(facts: RankFacts, race: Race) -> int:
 
 
 def _extent(facts: RankFacts, races: list[Race], more: int) -> str:
-    """Say how often it happens: ``; in 4 layers (0 to 3)``."""
+    """Say how often it happens: ``; 10 such pairs, in layers 0-3``."""
     if len(races) == 1 and not more:
         return ""
     layers = facts.layers.of_group
@@ -183,5 +183,5 @@ def _extent(facts: RankFacts, races: list[Race], more: int) -> str:
     if tensors > 1:
         count += f" over {tensors} tensors of that role"
     if len(known) > 1:
-        return f"; {count} in {len(known)} layers ({known[0]} to {known[-1]})"
+        return f"; {count}, in {in_layers(known)}"
     return f"; {count}"

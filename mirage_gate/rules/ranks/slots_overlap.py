@@ -79,22 +79,26 @@ def _mistakes(
     }
     for sender, (receiver, wrong) in astray.items():
         also = [s for s in filled[receiver] if s != sender and common(wrong, filled[receiver][s])]
-        text = f"rank {sender} puts {_text(wrong)} of {tensor} outside of its slot {sender}"
+        slot = _slot(read[receiver], sender, count)
+        text = (
+            f"rank {sender} puts its part into {_text(wrong)} of {tensor} on rank {receiver}, "
+            f"outside of its slot {sender} ({_text(slot)})"
+        )
         if also:
-            text += f", into what rank {also[0]} fills"
-        yield ("astray", sender, wrong), _finding(calls, tensor, sender, receiver, text)
+            text += f": it overwrites what rank {also[0]} puts there"
+        yield ("astray", sender, wrong), _finding(calls, tensor, sender, receiver, text, slot)
     for sender, (receivers, bytes_) in _missing(ranks, filled, read, count).items():
         if sender in astray:
             continue
         goes = sorted({put.gpu for put in calls[sender].puts if put.tensor == tensor})
-        plural = "s" * (len(receivers) != 1)
         text = (
-            f"rank{plural} {_list(receivers)} reduce{'s' * (not plural)} {_text(bytes_)} of "
-            f"{tensor}, which rank {sender} does not put there (its puts go to "
-            f"{f'rank {_list(goes)}' if goes else 'no rank'})"
+            f"rank {sender} puts nothing into {_text(bytes_)} of {tensor} on {_ranks(receivers)}, "
+            f"which {'reduces' if len(receivers) == 1 else 'reduce'} what the last iteration left "
+            f"there (its puts go to {_ranks(goes) if goes else 'no rank'})"
         )
         key = ("missing", sender, tuple(receivers), bytes_)
-        yield key, _finding(calls, tensor, sender, receivers[0], text)
+        slot = _slot(read[receivers[0]], sender, count)
+        yield key, _finding(calls, tensor, sender, receivers[0], text, slot)
 
 
 def _missing(
@@ -126,17 +130,20 @@ def _text(ranges: Ranges) -> str:
     return ranges_text(ranges[:4], len(ranges) > 4)
 
 
-def _list(ranks: Collection[int]) -> str:
-    return ", ".join(map(str, ranks))
+def _ranks(ranks: Collection[int]) -> str:
+    return f"rank{'s' * (len(ranks) != 1)} {', '.join(map(str, ranks))}"
 
 
-def _finding(calls: Calls, tensor: str, rank: int, other: int, text: str) -> Finding:
+def _finding(calls: Calls, tensor: str, rank: int, other: int, text: str, slot: Ranges) -> Finding:
     layer = calls[rank].layer
     return RULE.finding(
         rank,
         text if layer is None else f"{text} (layer {layer})",
         calls[rank].at,
-        hint="let each rank put its part into the slot of its number, on every other rank",
+        hint=(
+            f"in the builder, start rank {rank}'s put at byte {slot[0][0]} of {tensor} (its "
+            "number times the slot's size), on every other rank"
+        ),
         related=(calls[other].at.saying(f"rank {other}'s part of it"),),
         tensor=tensor,
     )

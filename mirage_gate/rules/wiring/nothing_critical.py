@@ -50,7 +50,7 @@ def nothing_critical(facts: RankFacts) -> Iterator[Finding]:
                 facts.rank,
                 f"critical tensor {name} was asked for and is not declared{near}: not checked",
                 Location(facts.cuda.path, 1, 1, 1, 1),
-                hint="correct the name given to --critical",
+                hint=f"correct {name} in --critical, or attach the tensor under that name",
                 severity=severity,
                 tensor=name,
             )
@@ -65,6 +65,9 @@ def nothing_critical(facts: RankFacts) -> Iterator[Finding]:
             "nothing was proven about position encoding"
         ),
         at,
-        hint="name the rotary tables with --critical +NAME",
+        hint=(
+            'name the rotary tables: --critical +NAME, or critical = ["+NAME"] in '
+            "mirage-gate.toml; if the model has none, --ignore MG110"
+        ),
         severity=severity,
     )

@@ -17,7 +17,7 @@ PROJECTION = 155
     "MG207",
     Severity.ERROR,
     graph=first_slot(PROJECTION, "inputs", 1, "lm_head", "offset", last=True),
-    says=("lm_head", "read more than once", "write different tiles"),
+    says=("read the same", "of lm_head among it", "write different tiles"),
 )
 def test_the_last_tile_of_the_head_is_read_from_the_one_before() -> Pair:
     pair = qwen3(2).sized(lm_tiles=8).emit()
@@ -33,7 +33,7 @@ SUM = 261
     "MG207",
     Severity.WARNING,
     graph=first_slot(SUM, "inputs", 2, "attn_proj_out", "offset", last=True),
-    says=("attn_proj_out", "read more than once", "2 tiles in all"),
+    says=("of attn_proj_out more than once", "2 tiles in all", "read less often"),
 )
 def test_both_tasks_of_the_last_layer_read_one_half_of_the_residual() -> Pair:
     """In the layer alone it might be meant; in the other layers each task has a half."""
@@ -79,7 +79,7 @@ def test_a_copy_repeats_what_it_reads() -> Pair:
     "MG207",
     Severity.ERROR,
     graph=first_slot(119, "inputs", 0, "kv_one", "offset", last=True),
-    says=("kv_one are read more than once by 4 tasks",),
+    says=("4 tasks (first", "read the same", "of kv_one among it"),
 )
 def test_what_is_no_copy_repeats_what_it_reads() -> Pair:
     pair = with_step(qwen3(3), repeated, range(3)).emit()

@@ -21,7 +21,7 @@ def test_a_count_one_off(name: str, by: int) -> Expect:
     return Expect(
         pair,
         graph=("all_events", event, "num_triggers"),
-        says=(f"event {event} counts on {needed} triggers",),
+        says=(f"event {event} waits for {needed} triggers",),
         beside=("MG403",) if by > 0 else (),
     )
 
@@ -58,7 +58,7 @@ def test_the_same_mistake_in_every_layer_is_one_finding() -> Expect:
     return Expect(
         pair,
         graph=("all_events", min(waits), "num_triggers"),
-        says=(f"so do {len(waits) - 1} more events",),
+        says=(f"{len(waits) - 1} more events of the same operators alike",),
     )
 
 
@@ -71,7 +71,7 @@ def test_a_wrong_count_is_proven_on_one_rank_where_the_triggers_are_remote(rank:
     return Expect(
         pair,
         graph=("all_events", event, "num_triggers"),
-        says=(f"event {event} counts on 4 triggers and 3 triggers arrive from the other",),
+        says=(f"event {event} waits for 4 triggers and 3 triggers arrive from the other",),
     )
 
 

@@ -41,7 +41,7 @@ def test_a_task_that_starts_with_those_that_write_what_it_reads() -> Expect:
 @fires(
     "MG301",
     tensor="contiguous_kv",
-    says=("TASK_MLA_MTP_DECODE_SM100, layer 0, input 1) reads", "in 5 layers (0 to 4)"),
+    says=("TASK_MLA_MTP_DECODE_SM100, layer 0, input 1) reads", "such pairs, in layers 0-4"),
     graph=lambda pair: where(pair, 269, "dependent_event"),
 )
 def test_a_gather_that_leads_to_the_end_alone() -> Pair:

@@ -21,7 +21,9 @@ def _first_put(ranks: list[Pair], rank: int) -> tuple[str | int, ...]:
     return ("all_tasks", next(i for i, t in enumerate(tasks) if t["task_type"] == PUT), "task_type")
 
 
-@fires("MG610", rank=1, once=True, says=("rank 1 puts", "outside of its slot 1", "rank 0 fills"))
+@fires(
+    "MG610", rank=1, once=True, says=("rank 1 puts", "outside of its slot 1", "what rank 0 puts")
+)
 def test_puts_into_another_ranks_slot() -> Expect:
     ranks = TP4.emit_all()
     for task in ranks[1].tasks(PUT):
@@ -29,7 +31,7 @@ def test_puts_into_another_ranks_slot() -> Expect:
     return Expect(ranks, graph=_first_put(ranks, 1))
 
 
-@fires("MG610", rank=0, once=True, says=("ranks 1, 3 reduce", "rank 0 does not put", "rank 2"))
+@fires("MG610", rank=0, once=True, says=("rank 0 puts nothing", "on ranks 1, 3", "to rank 2"))
 def test_all_puts_of_a_rank_go_to_one_peer() -> Expect:
     ranks = TP4.emit_all()
     for task in ranks[0].tasks(PUT):
