@@ -6,6 +6,8 @@ import json
 import sys
 from pathlib import Path
 
+import pytest
+
 from benchmarks import graphs
 from tests.emitter import qwen3
 from tests.scratch import ROOT, run, succeed
@@ -37,6 +39,7 @@ def test_the_graphs_are_listed_and_written(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_quick_run_prints_both_tables(tmp_path: Path) -> None:
     printed = succeed(PYTHON, ROOT / "benchmarks" / "run.py", "--quick", "--folder", tmp_path)
     assert "| CPU, s | of naive's | wall, s | of naive's | MiB | of naive's |" in printed
@@ -46,6 +49,7 @@ def test_a_quick_run_prints_both_tables(tmp_path: Path) -> None:
         assert f"| {step} |" in printed
 
 
+@pytest.mark.slow
 def test_pairs_from_elsewhere_are_measured(tmp_path: Path) -> None:
     qwen3(1).write(tmp_path / "real" / "one")
     qwen3(2).write(tmp_path / "real" / "two")

@@ -111,7 +111,7 @@ class TestEveryPage:
             assert command
             options |= {o for p in command.params for o in (*p.opts, *p.secondary_opts)}
         foreign = {"--all-files", "--hook-stage", "--output-dir", "--nproc-per-node"}
-        foreign |= {"--model-path", "--use-mirage"}
+        foreign |= {"--model-path", "--all"}  # a builder's, and scripts/test's
         foreign |= {"--use-mirage", "--model", "--tp"}  # a builder's
         text = re.sub(r".*(benchmarks/|-m tests\.).*", "", text)  # these have options of their own
         for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", text):
@@ -125,6 +125,18 @@ class TestEveryPage:
         assert not re.search(r"/(?:work|tmp|root|home)/", text)
         assert "\t" not in text
         assert text.endswith("\n")
+
+
+def test_what_is_slow_is_left_to_ci_and_run_there() -> None:
+    ours = [".github/workflows/ci.yml", ".github/workflows/release.yml", ".ci/run"]
+    for name in ours:
+        path = ROOT / name
+        if path.exists() or name != ".ci/run":  # no part of a source archive
+            lines = path.read_text(encoding="utf-8").splitlines()
+            tests = [line.strip() for line in lines if line.strip().endswith(("test", "--all"))]
+            assert tests, name
+            assert {line.removeprefix("- run: ") for line in tests} == {"sh scripts/test --all"}
+    assert "set -- -m '' \"$@\"" in (ROOT / "scripts" / "test").read_text(encoding="utf-8")
 
 
 def test_toml_examples_are_valid(tmp_path: Path) -> None:

@@ -116,6 +116,7 @@ def statements(cuda: str) -> list[str]:
     return [re.sub(r"0x[0-9a-f]+", "0x…", line) for line in kept]
 
 
+@pytest.mark.slow
 def test_real_pairs_keep_the_invariants(artifacts: Path) -> None:
     graphs = sorted(artifacts.glob("*/task_graph_*.json"))
     assert graphs

@@ -12,13 +12,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from mirage_gate import Selection, audit
+from mirage_gate import Selection
 from mirage_gate.artifacts import cuda, loader, pairs
 from mirage_gate.artifacts.graph import Graph
 from mirage_gate.artifacts.names import layer_in, named_in, role_of, spans
-from mirage_gate.auditing.ranks import check as check_files
 from mirage_gate.facts import Options, RankFacts
 from mirage_gate.findings import Finding, Severity
+from tests.audits import findings_of
+from tests.audits import findings_of_files as check_files
 from tests.emitter import DEEPSEEK_V3, Model, Pair, deepseek_v3, qwen3, qwen3_ampere, qwen3_moe
 
 LAYERS = Selection(select=("MG7",))
@@ -51,7 +52,7 @@ def check(pair: Pair) -> tuple[Finding, ...]:
 
 
 def said(cuda: str, graph: str | bytes, rank: int = 0) -> tuple[Finding, ...]:
-    report = audit(cuda, graph, rank=rank, selection=LAYERS)
+    report = findings_of(cuda, graph, rank=rank, selection=LAYERS)
     assert report.ranks[0].audited, report.ranks[0].failure
     return report.findings
 

@@ -21,6 +21,7 @@ def built(kind: str, folder: Path) -> Path:
     return folder / kind
 
 
+@pytest.mark.slow
 def test_the_site_has_every_page_and_every_option(tmp_path: Path) -> None:
     site = built("html", tmp_path)
     for page in (ROOT / "docs").glob("*.md"):
@@ -39,6 +40,7 @@ def test_the_site_has_every_page_and_every_option(tmp_path: Path) -> None:
     assert not re.search(r'href="\.\./', (site / "index.html").read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 def test_the_manual_page(tmp_path: Path) -> None:
     page = (built("man", tmp_path) / "mirage-gate.1").read_text(encoding="utf-8")
     assert page.splitlines()[3].startswith('.TH "MIRAGE-GATE" "1"') or ".TH" in page
@@ -47,6 +49,7 @@ def test_the_manual_page(tmp_path: Path) -> None:
     assert "option::" not in page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missing", ["a link", "a page"])
 def test_a_mistake_fails_the_site(tmp_path: Path, missing: str) -> None:
     (tmp_path / "docs").mkdir()

@@ -68,9 +68,10 @@ def check(
     ``watch`` hears of each :class:`steps.Step`. ``memory`` is what earlier
     runs and people left: a lock, waivers, a baseline. With ``jobs`` above 1, ranks are audited
     in that many processes, and one big rank in two. ``summarize`` fills ``Report.summaries``
-    for a single rank too; ``by_layer`` fills ``Coverage.layers``. ``chosen`` says that the user
-    asked for these ranks and no others. Never raises for what the files contain: a rank that
-    cannot be audited says so in its :class:`RankReport`.
+    for a single rank too; ``by_layer`` fills what only drawings show, ``Coverage.layers`` and
+    ``RankReport.plan``. ``chosen`` says that the user asked for these ranks and no others. Never
+    raises for what the files contain: a rank that cannot be audited says so in its
+    :class:`RankReport`.
     """
     started = time.perf_counter()
     pairs, memory = list(pairs), memory or Memory()
@@ -130,16 +131,19 @@ def audit(
     cuda_path: str = "",
     graph_path: str = "",
     memory: Memory | None = None,
+    by_layer: bool = True,
 ) -> Report:
     """Audit one rank's two texts, before they are files: for a builder to call.
 
     The paths are only shown, never opened; their defaults are the demos' names for the rank.
+    ``by_layer`` is as for :func:`check`.
     """
     started = time.perf_counter()
     cuda_half = Half(cuda_path or f"kernel_{rank}.cu", _as_bytes(cuda_code))
     graph_half = Half(graph_path or f"task_graph_{rank}.json", _as_bytes(task_graph))
     selection, memory = selection or Selection(), memory or Memory()
-    job = Job(options or Options(), selection, summarize=memory.lock is not None)
+    whole = memory.lock is not None
+    job = Job(options or Options(), selection, summarize=whole, by_layer=by_layer)
     outcome = audit_halves(rank, cuda_half, graph_half, job)
     report = conclude([outcome.report], [outcome.summary], selection, memory)
     return msgspec.structs.replace(

@@ -16,6 +16,8 @@ from itertools import product, repeat
 from math import gcd, prod
 from typing import Any, Literal
 
+import msgspec
+
 from .bodies import Compiled, Tile, statement
 from .tasks import KINDS, TaskKind
 
@@ -518,5 +520,24 @@ def dump(value: Any, indent: int = 0) -> str:
 
     `indent` is the depth, in columns, at which the text will stand.
     """
-    text = json.dumps(value, indent=2, sort_keys=True)
+    text = _dumped(value)
     return text.replace("\n", "\n" + " " * indent) if indent else text
+
+
+def _dumped(value: Any) -> str:
+    """The standard library's text, many times as fast where msgspec writes the same one."""
+    try:
+        data = msgspec.json.encode(value, order="sorted")
+        _WITHOUT_FLOATS.decode(data)
+    except (OverflowError, TypeError, ValueError):  # a long integer, half of a surrogate pair
+        return json.dumps(value, indent=2, sort_keys=True)
+    if not data.isascii() or b"\x7f" in data or b"\\u00" in data:  # escaped otherwise
+        return json.dumps(value, indent=2, sort_keys=True)
+    return msgspec.json.format(data, indent=2).decode()
+
+
+def _refuse(text: str) -> float:
+    raise ValueError(f"{text}: spelled otherwise")
+
+
+_WITHOUT_FLOATS = msgspec.json.Decoder(float_hook=_refuse)

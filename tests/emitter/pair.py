@@ -15,6 +15,8 @@ from .graph import Program, TaskGraph, dump
 __all__ = ["FileNames", "Pair", "file_names"]
 
 FileNames = Literal["kernel", "rank", "plain"]
+_SMALL = 20_000
+"""Tasks. The dicts of so many are made and written at once; more go through in pieces."""
 _FIELDS = ("trigger_event", "dependent_event", "inputs", "outputs")
 
 
@@ -81,6 +83,8 @@ class Pair:
         return next(b for b in self.branches if (b.task, b.variant) == (task, variant))
 
     def json_text(self) -> str:
+        if "graph" not in self.__dict__ and self.source.task_count < _SMALL:
+            return dump(self.source.as_dict())
         return "".join(self._json_chunks())
 
     def write_json(self, file: TextIO) -> None:

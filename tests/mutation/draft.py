@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import copy
-import json
 import re
 from dataclasses import dataclass, field
 from typing import Any
 
 from mirage_gate.artifacts.model import ModelConfig
+from tests.emitter.graph import dump
 
 from .subject import Subject
 
@@ -181,7 +181,7 @@ class Draft:
         for step in path[:-1]:
             inner = inner[step]
         inner[path[-1]] = _MARK
-        lines = json.dumps(marked, indent=2, sort_keys=True).split("\n")
+        lines = dump(marked).split("\n")
         return (
             before
             + 1

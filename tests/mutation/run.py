@@ -123,12 +123,13 @@ def run(
 ) -> Iterator[Outcome]:
     """Try up to `most` mutants of each operator on one subject; fewer on a big one.
 
-    On `UNUSUAL`, all that the operators have which make models of their own.
+    On `UNUSUAL`, those of the operators that make models of their own; all of them if `most` is 0.
     """
     if name == UNUSUAL:
         for operator in wanted:
             if operator.model:
-                for number, mutant in enumerate(mutants(operator, name, 0, seed)):
+                made = islice(mutants(operator, name, 0, seed), most or None)
+                for number, mutant in enumerate(made):
                     verdict = judge(operator, mutant, 0, Counter(), allowed=ALWAYS)
                     yield Outcome(operator.name, name, 0, seed, number, mutant.what, verdict)
         return

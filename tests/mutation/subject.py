@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from tests.emitter import Pair
-from tests.emitter.graph import BF16, FLOAT32, FP8, INT32, INT64, UINT32
+from tests.emitter.graph import BF16, FLOAT32, FP8, INT32, INT64, UINT32, dump
 from tests.emitter.invariants import (
     AT_RUN_TIME,
     ATTENTION,
@@ -43,7 +43,6 @@ SIZES = {FP8: 1, BF16: 2, 940: 2, FLOAT32: 4, INT32: 4, UINT32: 4, INT64: 8}
 CROSSES_RANKS = frozenset({(107, "inputs", 1), (302, "inputs", 0), (PUT_REMOTE, "outputs", 0)})
 REPEATED, EMBEDDING = 275, 101
 """QUANTIZE_FP8: several identical tasks, of which a reader needs one. And the look-up of tokens."""
-INDENT = "\n    "
 
 
 _Key = TypeVar("_Key")
@@ -262,5 +261,4 @@ def _grouped(uses: list[Use], key: Callable[[Use], _Key]) -> dict[_Key, list[Use
 
 
 def _chunk(element: dict[str, Any]) -> str:
-    text = json.dumps(element, indent=2, sort_keys=True)
-    return "    " + text.replace("\n", INDENT)
+    return "    " + dump(element, 4)

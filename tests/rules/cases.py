@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -10,13 +9,13 @@ from pathlib import Path as FilePath
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, ParamSpec
 
-from mirage_gate import Finding, Location, Options, Report, Selection, Severity, audit, config
+from mirage_gate import Finding, Location, Options, Report, Selection, Severity, config
 from mirage_gate.agreed.lock import Lock, Locked
 from mirage_gate.agreed.lock import decode as decode_lock
 from mirage_gate.agreed.memory import Memory
 from mirage_gate.agreed.waivers import Waiver
 from mirage_gate.artifacts import pairs
-from mirage_gate.auditing.ranks import check
+from tests.audits import findings_of, findings_of_files
 from tests.emitter import Model, Pair
 
 Path = tuple[str | int, ...]
@@ -79,11 +78,11 @@ def report_of(
     """Audit a subject, from its texts or from files in a folder of its own."""
     if isinstance(subject, Pair):
         texts = subject.cuda_text(), subject.json_text()
-        return audit(*texts, rank=subject.rank, options=options, selection=selection)
+        return findings_of(*texts, rank=subject.rank, options=options, selection=selection)
     if isinstance(subject, Texts):
-        return audit(subject.cuda, subject.graph, options=options, selection=selection)
+        return findings_of(subject.cuda, subject.graph, options=options, selection=selection)
     if isinstance(subject, FilePath):
-        return check(pairs.find([str(subject)]), options, selection)
+        return findings_of_files(pairs.find([str(subject)]), options, selection)
     with TemporaryDirectory() as name:
         folder = FilePath(name)
         memory, chosen = None, set[int]()
@@ -98,14 +97,14 @@ def report_of(
             for pair in subject.pairs if isinstance(subject, Ranks) else subject:
                 pair.write(folder)
         found = pairs.find([name], chosen)
-        return check(found, options, selection, memory=memory, chosen=bool(chosen))
+        return findings_of_files(found, options, selection, memory=memory, chosen=bool(chosen))
 
 
 def lock_of(model: Model) -> Locked:
     """The lock of a model, read from its file's text."""
     with TemporaryDirectory() as folder:
         model.write(folder)
-        report = check(pairs.find([folder]), summarize=True)
+        report = findings_of_files(pairs.find([folder]), summarize=True)
     return decode_lock(Lock.of(report.summaries).text().encode(), LOCK)
 
 
@@ -338,14 +337,15 @@ def line_of(text: str, part: str) -> int:
 def graph_line(pair: Pair, path: Path) -> int:
     """The line of a JSON value: where a marker in its place would stand."""
     marker = 987_654_321_012
-    graph: Any = copy.deepcopy(pair.graph)
-    node = graph
+    node: Any = pair.graph
     for part in path[:-1]:
         node = node[part]
+    kept = node[path[-1]]
     node[path[-1]] = marker
-    marked = copy.copy(pair)
-    marked.graph = graph
-    return line_of(marked.json_text(), str(marker))
+    try:
+        return line_of(pair.json_text(), str(marker))
+    finally:
+        node[path[-1]] = kept
 
 
 def where(pair: Pair, task_type: int, *path: str | int, nth: int = 0) -> Path:

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mirage_gate import Finding, Selection, audit
+from mirage_gate import Finding, Selection
+from tests.audits import findings_of
 from tests.emitter import Pair, deepseek_v3, qwen3, qwen3_ampere, qwen3_moe
 from tests.emitter.graph import INVALID_EVENT
 
@@ -105,7 +106,9 @@ class RealPair:
         self.lines[at] = f'      "{field}": {value}{comma}'
 
     def check(self) -> tuple[Finding, ...]:
-        report = audit(self.cuda, "\n".join(self.lines), rank=self.rank, selection=ORDER_AND_EVENTS)
+        report = findings_of(
+            self.cuda, "\n".join(self.lines), rank=self.rank, selection=ORDER_AND_EVENTS
+        )
         assert report.ranks[0].audited, report.ranks[0].failure
         return report.findings
 

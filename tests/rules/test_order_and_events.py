@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirage_gate import Finding, Severity, audit
+from mirage_gate import Finding, Severity
+from tests.audits import findings_of
 from tests.emitter import Pair
 from tests.emitter.graph import INVALID_EVENT, NVSHMEM_TAG, dump
 from tests.emitter.invariants import problems
@@ -23,7 +24,7 @@ from tests.rules.graphs import ORDER_AND_EVENTS, SOUND, RealPair, allgather, shi
 def check(pair: Pair, graph: str = "") -> tuple[Finding, ...]:
     """What the rules of both say of a pair; the audit must come to its end."""
     text = graph or pair.json_text()
-    report = audit(pair.cuda_text(), text, rank=pair.rank, selection=ORDER_AND_EVENTS)
+    report = findings_of(pair.cuda_text(), text, rank=pair.rank, selection=ORDER_AND_EVENTS)
     assert report.ranks[0].audited, report.ranks[0].failure
     return report.findings
 
@@ -120,7 +121,7 @@ def test_the_join_that_counts_twice(artifacts: Path) -> None:
     pair = RealPair(artifacts, "dsv3_4l_blackwell_tp1")
     found = by_rule(pair.check())
     (count,) = found["MG401"]
-    assert "event 121 counts on 18 triggers and 9 tasks trigger it" in count.message
+    assert "event 121 waits for 18 triggers and 9 tasks trigger it" in count.message
     assert count.location.line == pair.line("all_events", 121, "num_triggers")
     (stall,) = found["MG403"]
     assert "1,810 tasks of 13,646 never start: event 121 needs 18 triggers" in stall.message
@@ -172,7 +173,7 @@ def test_the_unordered_accesses_of_the_newer_emitter(artifacts: Path) -> None:
         "task 357 (TASK_MLA_MTP_DECODE_SM100, layer 0, input 1) reads bytes 0..4718591 of "
         "contiguous_kv, which task 356 (TASK_MLA_KV_GATHER_SM100, layer 0, input 3) writes"
     )
-    assert "in 4 layers (0 to 3)" in gather.message
+    assert "such pairs, in layers 0-3" in gather.message
 
 
 # -- hostile input ---------------------------------------------------------------------------------

@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from mirage_gate import Finding, Options, Selection, audit
+from mirage_gate import Finding, Options, Selection
 from mirage_gate.artifacts import model
+from tests.audits import findings_of
 from tests.emitter import Pair
 
 
@@ -20,7 +21,7 @@ def config(folder: Path, document: Any) -> model.ModelConfig:
 
 def said(pair: Pair, rule: str, **options: Any) -> tuple[Finding, ...]:
     """What a rule says of a pair, held to a model."""
-    report = audit(
+    report = findings_of(
         pair.cuda_text(),
         pair.json_text(),
         rank=pair.rank,
