@@ -41,6 +41,22 @@ def test_it_promises_what_the_model_is(tmp_path: Path, name: str) -> None:
     assert not config.qk_norm.lacking
 
 
+@pytest.mark.parametrize("block", [{"no_op": True}, {"replace_with_linear": True}])
+def test_a_searched_architecture_says_which_layers_feed_forward(tmp_path: Path, block: Any) -> None:
+    blocks = [{"attention": {}, "ffn": {"ffn_mult": 2.6}} for _ in range(4)]
+    blocks[2]["ffn"] = block
+    keys = {"model_type": "nemotron-nas", "num_hidden_layers": 4, "block_configs": blocks}
+    promise = read(tmp_path, keys).feed_forward
+    assert promise.having == {0, 1, 3}
+    assert promise.lacking == ({2} if "no_op" in block else set())
+
+
+def test_llama_and_its_kin_feed_forward_in_every_layer(tmp_path: Path) -> None:
+    keys = {"model_type": "mixtral", "num_hidden_layers": 4}
+    assert read(tmp_path, keys).feed_forward.having == frozenset(range(4))
+    assert not read(tmp_path, {**keys, "model_type": "nemotron_h"}).feed_forward
+
+
 def test_there_are_architectures_enough() -> None:
     kinds = {document["model_type"] for document, _ in PUBLISHED.values()}
     assert len(kinds) >= 25, sorted(kinds)

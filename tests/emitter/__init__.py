@@ -26,7 +26,7 @@ from .deepseek import DEEPSEEK_V3, deepseek_v3
 from .model import Model
 from .pair import FileNames, Pair
 from .qwen import QWEN3, qwen3, qwen3_ampere, qwen3_moe
-from .steps import reordered, shared, together, with_step
+from .steps import reordered, shared, together, with_step, without_block
 
 __all__ = [
     "CURRENT",
@@ -50,4 +50,5 @@ __all__ = [
     "shared",
     "together",
     "with_step",
+    "without_block",
 ]

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from .graph import AnySlot, Fused, Op, Program, Tensor
+from .graph import AnySlot, Fused, Op, Program, Slot, Tensor
 from .model import Model
 
-__all__ = ["reordered", "shared", "together", "with_step"]
+__all__ = ["reordered", "shared", "together", "with_step", "without_block"]
 
 Step = Callable[[Program, int, Tensor], None]
 
@@ -65,6 +65,51 @@ def reordered(model: Model, order: Sequence[int]) -> Model:
         p.ops[at[0] : end] = [op for layer in order for op in blocks[layer]]
 
     return replace(model, build=mixed)
+
+
+def without_block(model: Model, layers: Sequence[int], norm: str) -> Model:
+    """Build some layers without the block that begins with a norm, and attach nothing for it.
+
+    `norm` is the part that it reads. What the block would have read is passed on, as a searched
+    architecture does.
+    """
+    build = model.build
+
+    def cut(p: Program, m: Model) -> None:
+        build(p, m)
+        for layer in layers:
+            _cut_block(p, m.weight(layer, norm), _norms(m))
+
+    return replace(model, build=cut)
+
+
+def _norms(m: Model) -> list[str]:
+    parts = ("input_layernorm", "post_attn_layernorm")
+    return [m.weight(n, part) for n in range(m.layers) for part in parts] + ["model_norm_weight"]
+
+
+def _cut_block(p: Program, norm: str, norms: Sequence[str]) -> None:
+    begin = next(i for i, op in enumerate(p.ops) if _reads(op, norm))
+    end = next(
+        i for i in range(begin + 1, len(p.ops)) if any(_reads(p.ops[i], other) for other in norms)
+    )
+    block, rest = p.ops[begin:end], p.ops[end:]
+    stream, result = block[0].inputs[0].tensor, block[-1].outputs[0].tensor
+
+    def passed_on(slot: AnySlot) -> AnySlot:
+        mine = isinstance(slot, Slot) and slot.tensor is result
+        return replace(slot, tensor=stream) if mine else slot  # type: ignore[arg-type]
+
+    for at, op in enumerate(rest):
+        rest[at] = replace(op, inputs=tuple(map(passed_on, op.inputs)))
+        if any(slot.tensor is result for slot in op.outputs):
+            break
+    p.ops[begin:] = rest
+    used = {tensor.name for op in p.ops for slot in op.slots for tensor in slot.tensors}
+    gone = {tensor.name for op in block for slot in op.slots for tensor in slot.tensors} - used
+    for name in gone:
+        if p.tensors[name].storage in ("host", "shuffled"):
+            del p.tensors[name]
 
 
 def together(*models: Model, share: Sequence[str] = ()) -> Model:

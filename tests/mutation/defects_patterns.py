@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import copy
+import json
 import random
-from collections.abc import Collection, Iterator
+import tempfile
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
+from pathlib import Path
 
-from tests.emitter import Pair, qwen3
+from mirage_gate.artifacts import model
+from tests.emitter import Model, Pair, qwen3, qwen3_ampere, qwen3_moe, without_block
+from tests.model_of import config_of
 
 from .draft import Mutant
 from .registry import defect, mixed
@@ -105,3 +110,32 @@ def positions_against_the_pattern(subject: Subject, rng: random.Random) -> Itera
         return
     for layers, other, layer in _holes(rng):
         yield _mutant(without_positions(layers, other), f"layer {layer} of {layers}: {other}")
+
+
+_NORMS = ("input_layernorm", "post_attn_layernorm")
+
+
+@defect("MG005")
+def block_lost_that_the_model_has(subject: Subject, rng: random.Random) -> Iterator[Mutant]:
+    """A layer has no attention, or no feed-forward network, and no weights for it."""
+    families: dict[str, tuple[str, Callable[[int], Model]]] = {
+        "qwen3": ("qwen3", qwen3),
+        "qwen3-moe": ("qwen3_moe", qwen3_moe),
+        "qwen3-fused": ("qwen3", lambda n: qwen3_ampere(n, shuffled=())),
+    }
+    if subject.name not in families:
+        return
+    kind, family = families[subject.name]
+    for layers, norm in mixed(rng, [(n, norm) for n in (4, 16, 36) for norm in _NORMS]):
+        layer = rng.randrange(layers)
+        pair = without_block(family(layers), [layer], norm).emit()
+        what = f"layer {layer} of {layers} without the block of {norm}"
+        told = _meant(family(layers), kind)
+        yield Mutant(pair.cuda_text(), pair.json_text(), what=what, model=told)
+
+
+def _meant(emitted: Model, kind: str) -> model.ModelConfig:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "config.json")
+        file.write_text(json.dumps(config_of(emitted, kind)))
+        return model.read(str(file))

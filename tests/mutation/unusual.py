@@ -23,6 +23,7 @@ from tests.emitter import (
     qwen3_moe,
     shared,
     with_step,
+    without_block,
 )
 from tests.emitter.graph import Program, Slot, Tensor
 from tests.emitter.operators import argmax, linear, rms_norm
@@ -527,3 +528,14 @@ def two_models_in_one_graph(_: Any, rng: random.Random) -> Iterator[Mutant]:
             yield _one(model.emit(), f"{first} narrow layers, then {second} of another kind")
         again = drafted(qwen3(first), drafted(qwen3(first), qwen3(second)))
         yield _one(again.emit(), f"{first} layers run twice, then {second}")
+
+
+@unusual
+def blocks_left_out(_: Any, rng: random.Random) -> Iterator[Mutant]:
+    """Searched architectures: layers without attention, or without a feed-forward network."""
+    for name in ("hopper", "ampere", "split-kv", "moe", "tp2", "fused"):
+        for layers in (4, 16):
+            for some in ([0], [layers // 2], [layers - 1], rng.sample(range(layers), 3)):
+                for norm in ("input_layernorm", "post_attn_layernorm"):
+                    model = without_block(FAMILIES[name](layers), some, norm)
+                    yield _one(model.emit(), f"{name}, {norm} left out in {some} of {layers}")

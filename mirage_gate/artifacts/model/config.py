@@ -6,6 +6,7 @@ import msgspec
 
 from mirage_gate.artifacts.model.attention import attention
 from mirage_gate.artifacts.model.document import Document, load, places
+from mirage_gate.artifacts.model.feeding import feed_forward
 from mirage_gate.artifacts.model.mixture import mixture
 from mirage_gate.artifacts.model.norms import qk_norm
 from mirage_gate.artifacts.model.promise import Promise
@@ -40,6 +41,7 @@ class ModelConfig(msgspec.Struct, frozen=True):
     model_type: str = ""
     architecture: str = ""
     attention: Promise = Promise()
+    feed_forward: Promise = Promise()
     rotary: Promise = Promise()
     qk_norm: Promise = Promise()
     mixture: Promise = Promise()
@@ -70,6 +72,7 @@ def read(path: str) -> ModelConfig:
         model_type=keys.text("model_type") or document.outer.text("model_type"),
         architecture=_architecture(document),
         attention=attending,
+        feed_forward=feed_forward(document),
         rotary=rotary(document, attending),
         qk_norm=qk_norm(document, attending),
         mixture=mixture(document),

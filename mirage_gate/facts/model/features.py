@@ -1,4 +1,4 @@
-"""Which layers of the graph attend, rotate, normalise queries and keys, and mix experts.
+"""Which layers of the graph attend, rotate, normalise queries and keys, feed forward, and mix.
 
 Three answers: yes, no, and None where the tasks leave it open, as an operator that no table
 knows does: it may be anything. "No" is said only where every operator of the layer is known.
@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
 _ATTENTION = re.compile(r"_ATTENTION_?|_ATTN_|_MLA_(?!.*(?:REDUCE|GATHER|ROPE))")
 _NO_ATTENTION = re.compile(r"_MERGE_|_REDUCE_|_LINEAR_ATTENTION_")
+_FEEDS = re.compile(r"_(?:SILU|SWIGLU|GELU|GEGLU|RELU2?|MOE|MLP|FFN)_")
+_FEED_WEIGHT = re.compile(
+    r"(?:^|[._])(?:mlp|ffn|feed_forward|(?:gate|up|gate_?up|down)_proj|w[123]|w13|fc[12]|experts)"
+    r"(?=[._]|$)"
+)
 _QK = re.compile(r"(?:^|[._])(q|k|query|key)_?(?:layer)?(?:norm|ln)(?=[._]|$)")
 _NORM = re.compile(r"_RMS_NORM_|_LAYER_?NORM_")
 
@@ -68,6 +73,30 @@ class Features:
     def attends(self, layer: int) -> bool | None:
         """Whether the layer has attention."""
         return True if self.attention(layer) else self._no(layer)
+
+    def is_feed_forward(self, operator: Operator) -> bool:
+        """Whether a type's name or a weight's says that it is of a feed-forward network."""
+        name = f"_{self._facts.task_type(operator.task_type).name}_"
+        return bool(_FEEDS.search(name)) or any(
+            _FEED_WEIGHT.search(of.role) for of in operator.names(is_input=True) if of.weight
+        )
+
+    def feeds(self, layer: int) -> bool | None:
+        """Whether the layer has a feed-forward network, of experts or dense.
+
+        "No" is said only where other layers show how the model's is known.
+        """
+        if layer in self._feeding:
+            return True
+        return self._no(layer) if self._feeding else None
+
+    @cached_property
+    def _feeding(self) -> frozenset[int]:
+        return frozenset(
+            layer
+            for layer, operators in self.operators.items()
+            if any(map(self.is_feed_forward, operators))
+        )
 
     def rotates(self, layer: int) -> bool | None:
         """Whether something in the layer is given a table of rotations.

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from mirage_gate.rules.layers._blocks import block_in, is_attached, lost_block
 from mirage_gate.rules.layers._lacks import Lack, rotates
 from mirage_gate.rules.layers._shared import (
     in_slot,
@@ -28,10 +29,15 @@ def lacking_operators(facts: RankFacts, siblings: Siblings) -> Iterator[tuple[in
     """Give (layer, the operator that it lacks)."""
     missing: dict[int, list[int]] = defaultdict(list)
     excused: set[tuple[int, int]] = set()
+    blocks: dict[tuple[int, ...], list[int]] = defaultdict(list)
     for gap in siblings.gaps:
+        if _is_block(facts, siblings, gap):
+            blocks[tuple(id(column) for column in gap.missing)].append(gap.layer)
+            continue
         for column in gap.missing:
             missing[id(column)].append(gap.layer)
         excused.update((id(column), gap.layer) for column in _excused(siblings, gap))
+    yield from _lost_blocks(facts, siblings, blocks)
     ends = (min(siblings.layers, default=-1), max(siblings.layers, default=-1))
     for order, column in enumerate(siblings.columns):
         layers = missing.get(id(column))
@@ -65,6 +71,44 @@ def lacking_operators(facts: RankFacts, siblings: Siblings) -> Iterator[tuple[in
                     meant=not critical and (id(column), layer) in excused,
                 ),
             )
+
+
+def _lost_blocks(
+    facts: RankFacts, siblings: Siblings, blocks: dict[tuple[int, ...], list[int]]
+) -> Iterator[tuple[int, Lack]]:
+    gaps = {gap.layer: gap for gap in siblings.gaps}
+    for layers in blocks.values():
+        gap = gaps[layers[0]]
+        members = siblings.class_of(gap.layer).layers
+        if not is_odd(layers, members):
+            continue
+        having = {n: o for n, o in gap.missing[0].operators.items() if n in members}
+        near = next(n for n in having if _stretch(gap, siblings, n))
+        at = _stretch(gap, siblings, near) or range(0)
+        for layer in layers:
+            lack = lost_block(facts, siblings, layer, near, at, having)
+            if lack is not None:
+                yield layer, lack
+
+
+def _is_block(facts: RankFacts, siblings: Siblings, gap: Gap) -> bool:
+    """Whether a layer lacks a whole block, nothing else, and has no weights for it."""
+    if gap.extra or len(gap.missing) < 2:
+        return False
+    for near in siblings.class_of(gap.layer).layers:
+        if (at := _stretch(gap, siblings, near)) is not None:
+            row = siblings.layers[near]
+            attached = is_attached(facts, row[at.start : at.stop], gap.layer)
+            return bool(block_in(facts, row, at)) and not attached
+    return False
+
+
+def _stretch(gap: Gap, siblings: Siblings, layer: int) -> range | None:
+    """Where in a sibling the missing operators stand, side by side."""
+    row = siblings.layers[layer]
+    found = [row.index(o) for c in gap.missing if (o := c.operators.get(layer)) is not None]
+    at = range(found[0], found[0] + len(gap.missing)) if found else range(0)
+    return at if at and found == list(at) else None
 
 
 def _excused(siblings: Siblings, gap: Gap) -> list[Column]:

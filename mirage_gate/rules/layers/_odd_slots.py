@@ -94,7 +94,7 @@ def _odd_at(
         return
     # The one layer of its class may differ, but every layer has an input.
     alone = len(every) == 1 and usual == LAYER_INPUTS
-    if is_whole_class(column, every) and not alone:
+    if is_whole_class(column, every) and not (alone and not _own_step(column, contents, every[0])):
         return
     siblings = [n for n in contents if contents[n] == usual]
     for content, layers in outliers.items():
@@ -159,6 +159,16 @@ def _from_before(content: Content) -> bool:
 
 def _follows(layers: Collection[int], broken: Collection[int]) -> bool:
     return any(layer - 1 in broken for layer in layers)
+
+
+def _own_step(column: Column, contents: dict[int, Content], layer: int) -> bool:
+    """Whether a layer's slot carries what an operator wrote that only this layer has."""
+    rows = column.siblings.layers
+    others = {(o.task_type, o.weight) for n in contents if n != layer for o in rows[n]}
+    return all(
+        role.kind == "activation" and role.back == 0 and (role.writer, role.name) not in others
+        for role in contents[layer]
+    )
 
 
 def _foreign(facts: RankFacts, column: Column, content: Content, layers: list[int]) -> bool:

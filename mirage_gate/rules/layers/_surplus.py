@@ -26,7 +26,7 @@ def surplus_operators(facts: RankFacts, siblings: Siblings) -> Iterator[tuple[in
         kindred = siblings.class_of(gap.layer).number
         replaced = {column.key[1] for column in gap.missing} - {""}
         for operator in gap.extra:
-            again = _done_again(siblings.layers[gap.layer], operator)
+            again = done_again(siblings.layers[gap.layer], operator)
             if operator.weight not in replaced or again:
                 key = (kindred, operator.task_type, operator.weight, again)
                 extra[key].setdefault(gap.layer, operator)
@@ -56,7 +56,7 @@ def surplus_operators(facts: RankFacts, siblings: Siblings) -> Iterator[tuple[in
             )
 
 
-def _done_again(row: Collection[Operator], operator: Operator) -> bool:
+def done_again(row: Collection[Operator], operator: Operator) -> bool:
     """Whether a layer has the operator twice: its weight, or all that is in its slots."""
     others = (other for other in row if other is not operator)
     if operator.weight:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from mirage_gate.findings import Finding, Location, Severity
 from mirage_gate.rules._words import declared, in_layers
 from mirage_gate.rules.base import Rule
+from mirage_gate.rules.layers._blocks import odd_blocks
 from mirage_gate.rules.layers._gaps import lacking_operators
 from mirage_gate.rules.layers._lacks import Lack, lacking_operands
 from mirage_gate.rules.layers._shared import listed, of_layer, slot_at, these_layers
@@ -43,7 +44,9 @@ RULE = Rule(
         are an architecture. Of two layers, only a missing critical tensor is reported. A
         step more than the siblings have is a note, unless it does again what the layer has
         done, and so is another kernel on the same weight; the first and the last layer may
-        have a step of their own.
+        have a step of their own. So is a whole block that few layers lack, attention or the
+        feed-forward network, if nothing is attached for it: searched architectures are built
+        so, and a configuration that says otherwise makes it MG005.
     """,
 )
 
@@ -60,6 +63,7 @@ def layer_outlier(facts: RankFacts) -> Iterator[Finding]:
             lacking_operands(facts, stack),
             lacking_operators(facts, stack),
             surplus_operators(facts, stack),
+            odd_blocks(facts, stack),
         ):
             (meant if lack.meant else certain)[layer].append(lack)
         yield from _findings(facts, stack, certain)

@@ -112,6 +112,12 @@ def _promises(facts: RankFacts, model: ModelConfig) -> Iterator[Finding]:
             ("layer_types", "block_configs", "full_attention_interval", *_COUNT),
         ),
         (
+            model.feed_forward,
+            features.feeds,
+            "a feed-forward network",
+            ("block_configs", "model_type", *_COUNT),
+        ),
+        (
             model.rotary,
             features.rotates,
             "rotary embedding",

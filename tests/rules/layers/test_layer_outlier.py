@@ -7,20 +7,26 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from mirage_gate.facts import Options
 from mirage_gate.facts.critical import Critical
 from mirage_gate.findings import Severity
 from tests.emitter import (
     Declaration,
+    Model,
     Pair,
     deepseek_v3,
     qwen3,
     qwen3_ampere,
     qwen3_moe,
+    shared,
     with_step,
+    without_block,
 )
 from tests.emitter.graph import Program, Slot, Tensor
-from tests.rules import Path, fires, silent, where
+from tests.emitter.operators import rms_norm
+from tests.rules import Expect, Path, fires, silent, where
 from tests.rules.layers._shared import add_of_the_first, aside, carrying, first_slot
 
 SILU = 118
@@ -294,3 +300,104 @@ def test_every_fourth_layer_but_one_has_no_tables() -> Pair:
 )
 def test_one_more_than_every_fourth_layer_has_no_tables() -> Pair:
     return without_positions(32, [*EVERY_FOURTH, 14])
+
+
+INPUT_NORM, POST_NORM = "input_layernorm", "post_attn_layernorm"
+FAMILIES = {
+    "dense": qwen3(4),
+    "ampere": qwen3(4, arch="ampere"),
+    "split-kv": qwen3(16, split_kv=True),
+    "two ranks": qwen3(16, ranks=2),
+    "mixture": qwen3_moe(16),
+    "fused": qwen3_ampere(16, shuffled=()),
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@fires("MG701", Severity.NOTE, says=("layer 2 runs without attention, which layers 0-1, 3",))
+def test_one_layer_has_no_attention(family: str) -> Expect:
+    pair = without_block(FAMILIES[family], [2], INPUT_NORM).emit()
+    return Expect(
+        pair, graph=(*first_slot(pair, "layer_2_post_attn_layernorm", 0)[:2], "task_type")
+    )
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@fires("MG701", Severity.NOTE, says=("layer 2 runs without a feed-forward network, which layers",))
+def test_one_layer_has_no_feed_forward_network(family: str) -> Expect:
+    pair = without_block(FAMILIES[family], [2], POST_NORM).emit()
+    last = pair.graph["all_tasks"].index(carrying(pair, "layer_3_input_layernorm")[0]) - 1
+    operator = pair.graph["all_tasks"][last]["task_type"]
+    first = next(
+        n for n in range(last, 0, -1) if pair.graph["all_tasks"][n - 1]["task_type"] != operator
+    )
+    return Expect(pair, graph=("all_tasks", first, "task_type"))
+
+
+@pytest.mark.parametrize("norm", [INPUT_NORM, POST_NORM])
+@pytest.mark.parametrize("layers", [[5, 11], range(1, 16, 2), range(6), range(3, 16)])
+@silent("MG701", notes=True, passes=True)
+def test_a_searched_architecture(norm: str, layers: Collection[int]) -> Pair:
+    return without_block(qwen3(16), list(layers), norm).emit()
+
+
+def with_block_twice(model: Model, layer: int, norm: str) -> Pair:
+    """Everything from a norm to the next one comes again, with the same weights."""
+    build = model.build
+
+    def twice(p: Program, m: Model) -> None:
+        build(p, m)
+        norms = [m.weight(n, part) for n in range(m.layers) for part in (INPUT_NORM, POST_NORM)]
+        reads = [{t.name for slot in op.inputs for t in slot.tensors} for op in p.ops]
+        begin = next(i for i, names in enumerate(reads) if m.weight(layer, norm) in names)
+        end = next(
+            i for i in range(begin + 1, len(reads)) if reads[i] & {*norms, "model_norm_weight"}
+        )
+        p.ops[end:end] = p.ops[begin:end]
+
+    return replace(model, build=twice).emit()
+
+
+@pytest.mark.parametrize(
+    ("layers", "layer", "norm", "what"),
+    [
+        (4, 2, INPUT_NORM, "attention twice"),
+        (16, 7, POST_NORM, "a feed-forward network twice"),
+        (16, 0, INPUT_NORM, "attention twice"),
+        (16, 15, POST_NORM, "a feed-forward network twice"),
+    ],
+)
+@fires("MG701", Severity.WARNING)
+def test_a_block_is_done_twice(layers: int, layer: int, norm: str, what: str) -> Expect:
+    pair = with_block_twice(qwen3(layers), layer, norm)
+    tasks = carrying(pair, f"layer_{layer}_{norm}")
+    again = pair.graph["all_tasks"].index(tasks[len(tasks) // 2])
+    says = (f"layer {layer} has {what}, which layer",)
+    return Expect(pair, graph=("all_tasks", again, "task_type"), says=says)
+
+
+def adapter(p: Program, layer: int, stream: Tensor) -> None:
+    """Three operators with weights of their own."""
+    normed = stream
+    for part in "abc":
+        before, normed = normed, shared(p, f"adapted_{part}", *stream.shape)
+        weight = p.host(f"layer_{layer}_adapter_{part}", stream.shape[1])
+        rms_norm(p, "RMS_NORM_HOPPER", before, weight, normed)
+    rows = (stream.shape[0],)
+    p.run("ELEMENTWISE_ADD_SM100", rows, [stream.cut(x=0), normed.cut(x=0)], [stream.cut(x=0)])
+
+
+@fires(
+    "MG701",
+    Severity.NOTE,
+    says=("layer 5 has a block more than they, which layers 0-4, 6-15 do not",),
+    graph=lambda p: (*first_slot(p, "layer_5_adapter_a", 1)[:2], "task_type"),
+)
+def test_one_layer_has_an_adapter() -> Pair:
+    return with_step(qwen3(16), adapter, [5]).emit()
+
+
+@pytest.mark.parametrize("layers", [[0], [15], range(8, 16)])
+@silent("MG701")
+def test_the_first_or_last_layer_has_an_adapter(layers: Collection[int]) -> Pair:
+    return with_step(qwen3(16), adapter, list(layers)).emit()

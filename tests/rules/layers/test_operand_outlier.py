@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from mirage_gate.findings import Severity
-from tests.emitter import Pair, deepseek_v3, qwen3, qwen3_ampere, with_step
+from tests.emitter import Pair, deepseek_v3, qwen3, qwen3_ampere, with_step, without_block
 from tests.emitter.graph import INT64, Program, Tensor
 from tests.emitter.operators import argmax, linear, rms_norm
 from tests.rules import fires, silent
@@ -227,3 +227,8 @@ def test_one_layer_reads_k_of_one_donor_and_v_of_the_other() -> Pair:
     for task in carrying(pair, "layer_9_q_norm"):
         task["inputs"][1]["base_ptr"] = "layer_4_k_cache"
     return pair
+
+
+@silent("MG702", passes=True)
+def test_only_one_layer_has_attention() -> Pair:
+    return without_block(qwen3(4), [0, 1, 3], "input_layernorm").emit()

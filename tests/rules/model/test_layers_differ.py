@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path as FilePath
 from typing import Any
 
 import pytest
 
 from mirage_gate import Options, Severity
-from tests.emitter import Model, Pair, deepseek_v3, qwen3, qwen3_moe
+from tests.emitter import Model, Pair, deepseek_v3, qwen3, qwen3_moe, without_block
 from tests.rules import At, Expect, Path, Texts, fires, silent, where
 
 from ._shared import config
@@ -316,6 +317,36 @@ def test_a_layer_without_attention(tmp_path: FilePath) -> Expect:
 @silent("MG005")
 def test_a_layer_without_attention_where_no_type_promises_it(tmp_path: FilePath) -> Expect:
     return held(without_attention(2), tmp_path, {"num_hidden_layers": 4})
+
+
+@pytest.mark.parametrize("layer", [0, 2, 15])
+@fires("MG005", once=True, alone=("MG7",))
+def test_a_layer_without_a_feed_forward_network(tmp_path: FilePath, layer: int) -> Expect:
+    pair = without_block(qwen3(16), [layer], "post_attn_layernorm").emit()
+    at = where(pair, ATTENTION, "task_type", nth=4 * layer)
+    made = held(pair, tmp_path, {**QWEN3, "num_hidden_layers": 16}, graph=at)
+    says = f"the model has a feed-forward network in layer {layer}, and the graph has not"
+    return replace(made, whole=says)
+
+
+@fires("MG005", once=True, alone=("MG7",))
+def test_a_searched_architecture_lacks_another_layers(tmp_path: FilePath) -> Expect:
+    pair = without_block(qwen3(16), [7], "input_layernorm").emit()
+    blocks = [{"attention": {"no_op": layer == 8}, "ffn": {}} for layer in range(16)]
+    document = {"model_type": "nemotron-nas", "num_hidden_layers": 16, "block_configs": blocks}
+    at = pair.graph["all_tasks"].index(pair.tasks(tensor="layer_7_post_attn_layernorm")[0])
+    made = held(pair, tmp_path, document, graph=("all_tasks", at, "task_type"))
+    return replace(made, whole="the model has attention in layer 7, and the graph has not")
+
+
+@pytest.mark.parametrize(("norm", "block"), [("input", "attention"), ("post_attn", "ffn")])
+@silent("MG005", passes=True, alone=("MG7",))
+def test_a_searched_architecture(tmp_path: FilePath, norm: str, block: str) -> Expect:
+    pair = without_block(qwen3(16), [7], f"{norm}_layernorm").emit()
+    blocks: list[dict[str, Any]] = [{"attention": {}, "ffn": {}} for _ in range(16)]
+    blocks[7][block] = {"no_op": True}
+    document = {"model_type": "nemotron-nas", "num_hidden_layers": 16, "block_configs": blocks}
+    return held(pair, tmp_path, document)
 
 
 def behind(path: Path) -> Path:
