@@ -20,6 +20,7 @@ from mirage_gate.artifacts import files
 from mirage_gate.artifacts.cuda.text import mask
 from mirage_gate.facts.task_types import TaskType, built_in, slots, task_type
 from mirage_gate.findings import Location, Severity
+from mirage_gate.patterns import later
 from mirage_gate.report import FailOn
 
 if TYPE_CHECKING:
@@ -257,7 +258,7 @@ def _did_you_mean(word: str, words: Iterable[str]) -> str:
     return f"; did you mean `{by_lower[close[0]]}`?" if close else ""
 
 
-_CONSTANT = re.compile(r"\b(TASK_\w+)\s*=\s*(\d{1,9})\b")
+_CONSTANT = later(r"\b(TASK_\w+)\s*=\s*(\d{1,9})\b")
 
 
 def header_codes(path: Path) -> dict[str, int]:
@@ -331,10 +332,8 @@ def kernels(config: Config) -> dict[str, Kernel]:
     return found
 
 
-_WAIVERS_TABLE = re.compile(
-    r"^[ \t]*\[\[[ \t]*(?:tool\.mirage-gate\.)?waivers[ \t]*\]\]", re.MULTILINE
-)
-_WAIVERS_KEY = re.compile(r"^[ \t]*(?:waivers)[ \t]*=", re.MULTILINE)
+_WAIVERS_TABLE = later(r"^[ \t]*\[\[[ \t]*(?:tool\.mirage-gate\.)?waivers[ \t]*\]\]", re.MULTILINE)
+_WAIVERS_KEY = later(r"^[ \t]*(?:waivers)[ \t]*=", re.MULTILINE)
 
 
 def waivers(config: Config, path: str, rules: Sequence[str]) -> list[Waiver]:

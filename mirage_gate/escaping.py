@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from mirage_gate.patterns import later
+
 _LONGEST_WORD = 200
 _LONGEST_TEXT = 4_000
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -42,7 +44,7 @@ def shorten(text: str, limit: int) -> str:
     return f"{text[:head]}...({len(text) - limit:,} characters)...{text[-tail:]}"
 
 
-_LONG_WORD = re.compile(rf"\S{{{_LONGEST_WORD + 1},}}")
+_LONG_WORD = later(rf"\S{{{_LONGEST_WORD + 1},}}")
 
 
 def plain(text: str) -> str:
@@ -55,7 +57,7 @@ def plain(text: str) -> str:
 
 # Brackets that stay literal text in any reading: paired, not nested, and no "(" after them.
 _PLAIN_CHARACTER = r"(?:[^\[\]\\]|\\(?![\[\]\\]))"
-_HARMLESS_BRACKETS = re.compile(rf"(?:{_PLAIN_CHARACTER}|\[{_PLAIN_CHARACTER}*\](?!\())*")
+_HARMLESS_BRACKETS = later(rf"(?:{_PLAIN_CHARACTER}|\[{_PLAIN_CHARACTER}*\](?!\())*")
 
 
 def sarif_message(text: str) -> str:
@@ -93,8 +95,8 @@ def workflow_property(text: str) -> str:
 
 
 # Words of plain English, with their punctuation; and a word in brackets or before a comma.
-_PLAIN_WORD = re.compile(r"""["'(]*(?:[A-Za-z0-9]+(?:[-'/][A-Za-z0-9]+)*)?[)"',;:.!?]*|[→–—≠×]""")
-_BRACKETED = re.compile(r"(\(?)(.*?)([),;:.]*)", re.DOTALL)
+_PLAIN_WORD = later(r"""["'(]*(?:[A-Za-z0-9]+(?:[-'/][A-Za-z0-9]+)*)?[)"',;:.!?]*|[→–—≠×]""")
+_BRACKETED = later(r"(\(?)(.*?)([),;:.]*)", re.DOTALL)
 
 
 def markdown(text: str, cell: bool = False) -> str:

@@ -17,11 +17,12 @@ import msgspec
 
 from mirage_gate.artifacts import files
 from mirage_gate.findings import INPUT, Finding
+from mirage_gate.patterns import later
 
 Fingerprint = tuple[str, str, int | None, str]
 
-_NUMBER = re.compile(r"(?<![\w.])0[xX][0-9a-fA-F]+\b|(?<![\w.])\d+(?:,\d{3})*(?!\w)")
-_KEPT = re.compile(r"(?i)\b(?:layer|rank|input|output)s? (?:\d+(?:-\d+)?(?:, | and )?)+")
+_NUMBER = later(r"(?<![\w.])0[xX][0-9a-fA-F]+\b|(?<![\w.])\d+(?:,\d{3})*(?!\w)")
+_KEPT = later(r"(?i)\b(?:layer|rank|input|output)s? (?:\d+(?:-\d+)?(?:, | and )?)+")
 
 
 def normal(message: str) -> str:

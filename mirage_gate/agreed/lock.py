@@ -20,6 +20,7 @@ from mirage_gate.agreed.summary import Summary, Tasks, Wired
 from mirage_gate.artifacts import files
 from mirage_gate.artifacts.cuda import LOADED, SENTINEL
 from mirage_gate.artifacts.names import layer_in, role_of, spans
+from mirage_gate.patterns import later
 
 if TYPE_CHECKING:
     from mirage_gate.facts.plan.comparing import Planned
@@ -159,8 +160,8 @@ class Locked(msgspec.Struct, frozen=True):
         return plans.planned(self.path, text, before=self.plan_at)[1]
 
 
-_PLAN_LINE = re.compile(r'^  "plan": \[$', re.MULTILINE)
-_TENSOR_LINE = re.compile(r'^    ("(?:[^"\\]|\\.)*"):', re.MULTILINE)
+_PLAN_LINE = later(r'^  "plan": \[$', re.MULTILINE)
+_TENSOR_LINE = later(r'^    ("(?:[^"\\]|\\.)*"):', re.MULTILINE)
 
 
 def read(path: str) -> Locked:

@@ -14,7 +14,6 @@ Where none of them does, nothing is said. A rank alone in its world has nothing 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
@@ -23,6 +22,7 @@ import msgspec
 
 from mirage_gate.artifacts.cuda import SENTINEL
 from mirage_gate.facts.words import ADD, ALL_REDUCE, PUT, QUANTIZE, Form, Pick, forms
+from mirage_gate.patterns import later
 
 if TYPE_CHECKING:
     from mirage_gate.facts import RankFacts
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 State = Literal["partial", "whole"]
 
 _LINEAR, _NORM, _EMBEDDING, _COPY, _MERGE = "linear", "rms_norm", "embedding", "copy", "_merge"
-_TENSOR_PARALLEL = re.compile(r"_TP(\d+)_")
+_TENSOR_PARALLEL = later(r"_TP(\d+)_")
 
 
 class Linear(msgspec.Struct, frozen=True, eq=False):

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from mirage_gate.patterns import later
+
 if TYPE_CHECKING:
     from mirage_gate.artifacts.files import Text
     from mirage_gate.findings import Location
@@ -105,7 +107,7 @@ _CAST = re.compile(
 )
 _INTEGER = re.compile(r"([-+]?)\s*(0[xX][0-9a-fA-F]+|\d+)[uUlLzZ]{0,3}")
 _FLOAT = re.compile(r"[-+]?(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][-+]?\d+)?[fFlL]?")
-_CUTE_INT = re.compile(r"(?:cute\s*::\s*)?(?:Int|C)\s*<\s*(\d{1,18})\s*>\s*(?:\{\s*\}|\(\s*\))")
+_CUTE_INT = later(r"(?:cute\s*::\s*)?(?:Int|C)\s*<\s*(\d{1,18})\s*>\s*(?:\{\s*\}|\(\s*\))")
 _WORD = re.compile(r"(?<![\w.>:])[A-Za-z_]\w*(?!\s*::)")
 _SLOT = re.compile(
     r"\btask_desc\s*(?:->|\.)\s*(?:(input|output)(_tma_desc)?_ptrs\s*\[\s*(\d{1,9})\s*\]"
@@ -399,9 +401,9 @@ class _Parser:
         return Template(name[1].rpartition(":")[2].strip(), arguments, start, close)
 
 
-_SHAPE = re.compile(r"\bmake_shape\s*\(")
-_STRIDE = re.compile(r"\bmake_stride\s*\(")
-_POINTED = re.compile(r"\bstatic_cast\s*<\s*([^<>]{1,120})>")
+_SHAPE = later(r"\bmake_shape\s*\(")
+_STRIDE = later(r"\bmake_stride\s*\(")
+_POINTED = later(r"\bstatic_cast\s*<\s*([^<>]{1,120})>")
 
 
 def _extent(number: Expression) -> int | None:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import msgspec
 
 from mirage_gate.artifacts.cuda.text import DIRECTIVE, in_word, is_clean
+from mirage_gate.patterns import later
 
 INIT = "_init_persistent_kernel"
 LOADER = "construct_task_graph"
@@ -27,7 +28,7 @@ _PARENTHESIS = re.compile(r"[()]")
 _HEAD = re.compile(r"(?<!\w)(?!(?:if|for|while|switch|catch|else|return|sizeof)\b)\w+\s*\(")
 _LONGEST_HEAD = 4096
 _LONGEST_CONDITION = 1024
-_LITERAL = re.compile(r"(?:(?P<false>false|nullptr|0[xX]?0*)|true|0*[1-9][0-9]*)[uUlL]*")
+_LITERAL = later(r"(?:(?P<false>false|nullptr|0[xX]?0*)|true|0*[1-9][0-9]*)[uUlL]*")
 
 
 class Region(msgspec.Struct):

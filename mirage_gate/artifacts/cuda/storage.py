@@ -17,6 +17,7 @@ import msgspec
 from mirage_gate.artifacts.cuda.model import SENTINEL, Copy, Declaration, Kind, Undoing
 from mirage_gate.artifacts.files import Text
 from mirage_gate.findings import Location
+from mirage_gate.patterns import later
 
 VARIABLE = r"([^\s=;,()&*\[\]\"<>+]+)"
 STRING = r"\"(\x01*)\""
@@ -29,7 +30,7 @@ def statement(pattern: str) -> re.Pattern[str]:
     Between two blanks must stand something that has to match, or a long run of white space
     could be shared out between them in every way there is.
     """
-    return re.compile(pattern.replace(" ", r"\s*"))
+    return later(pattern.replace(" ", r"\s*"))
 
 
 _DECLARATION = statement(rf"all_tensors \[ {STRING} \] =(?!=) (?:{VARIABLE} ;)?")
@@ -55,8 +56,8 @@ _VALUE = statement(
     rf"|nvshmem_malloc \( (\d+) \)|(nullptr|NULL|0)\b|{VARIABLE}) "
 )
 _ADDED = statement(r" ([+-]) (\d+) ")
-_WORD = re.compile(r"[A-Za-z_]\w*")
-_HANDED = re.compile(r"(?:&\s*|(?<!assert)[(,]\s*)([A-Za-z_]\w*)\s*(?=[,)])")
+_WORD = later(r"[A-Za-z_]\w*")
+_HANDED = later(r"(?:&\s*|(?<!assert)[(,]\s*)([A-Za-z_]\w*)\s*(?=[,)])")
 _LONGEST_NAME = 256
 _LONGEST_VALUE = 400
 

@@ -15,6 +15,8 @@ import string
 
 import msgspec
 
+from mirage_gate.patterns import later
+
 _NOISE = re.compile(r"/(?=[/*])|\"|'|#(?=[^\S\n]*(?:if|el|endif))")
 _COMMENT = re.compile(
     r"""
@@ -23,7 +25,7 @@ _COMMENT = re.compile(
     """,
     re.VERBOSE,
 )
-_RAW = re.compile(r"\"(?P<delimiter>[^()\\\s\"]{0,16})\(")
+_RAW = later(r"\"(?P<delimiter>[^()\\\s\"]{0,16})\(")
 _QUOTED = re.compile(
     r"\"[^\"\\\n]*(?:\\(?:\r\n|.)[^\"\\\n]*)*\"?|'[^'\\\n]*(?:\\(?:\r\n|.)[^'\\\n]*)*'?",
     re.DOTALL,
@@ -31,8 +33,8 @@ _QUOTED = re.compile(
 _RAW_PREFIXES = ("R", "u8R", "uR", "UR", "LR")
 _LONGEST_NUMBER = 64
 _IN_NUMBER = string.ascii_letters + string.digits + "_.'"
-DIRECTIVE = re.compile(r"#[^\S\n]*(ifdef|ifndef|if|elifdef|elifndef|elif|else|endif)\b")
-_CONSTANT = re.compile(
+DIRECTIVE = later(r"#[^\S\n]*(ifdef|ifndef|if|elifdef|elifndef|elif|else|endif)\b")
+_CONSTANT = later(
     r"[^\S\n]*\(?[^\S\n]*(?:(?P<false>0+|0[xX]0+|false)|0*[1-9][0-9]*|true)[uUlL]*"
     r"[^\S\n]*\)?[^\S\n]*(?=$|//|/\*)",
     re.MULTILINE,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 import msgspec
 
 from mirage_gate.artifacts import files
 from mirage_gate.findings import Location
+from mirage_gate.patterns import later
 
 MOST_LAYERS = 10_000
 
@@ -156,7 +156,7 @@ def _whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-_KEY = re.compile(r'"(?:[^"\\]|\\.)*"(?=\s*:)')
+_KEY = later(r'"(?:[^"\\]|\\.)*"(?=\s*:)')
 
 
 def places(document: Document) -> dict[str, Location]:

@@ -25,12 +25,13 @@ import msgspec
 
 from mirage_gate.artifacts.names import spans
 from mirage_gate.facts.words import ADD
+from mirage_gate.patterns import later
 
 MOST_LAYERS = 100_000
 NONE = "none"
-_NAME = re.compile(r"[A-Za-z_$][\w.$]*")
-_LAYERS = re.compile(r"layers?(?=\s*\d)")
-_TOKEN = re.compile(
+_NAME = later(r"[A-Za-z_$][\w.$]*")
+_LAYERS = later(r"layers?(?=\s*\d)")
+_TOKEN = later(
     r"""
     (?P<space>[ \t]+)|(?P<comment>\#.*)
     |(?P<name>[A-Za-z_$][\w.$]*|"(?:[^"\\\n]|\\.)*")

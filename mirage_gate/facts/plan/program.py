@@ -26,14 +26,15 @@ from mirage_gate.facts.words import (
     forms,
     word,
 )
+from mirage_gate.patterns import later
 
 if TYPE_CHECKING:
     from mirage_gate.facts import RankFacts
     from mirage_gate.facts.operators import Name, Operator
     from mirage_gate.facts.values import Place, Value
 
-_LAYER = re.compile(r"(?:^model[._])?(?:(?<=[._])|^)layers?[._]N[._]")
-_SCALE = re.compile(r"[._]?(?:weight[._])?scales?(?:_inv)?$")
+_LAYER = later(r"(?:^model[._])?(?:(?<=[._])|^)layers?[._]N[._]")
+_SCALE = later(r"[._]?(?:weight[._])?scales?(?:_inv)?$")
 
 
 class Atom(msgspec.Struct, frozen=True, order=True):

@@ -26,13 +26,10 @@ RULE = Rule(
 )
 
 
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-
-
 @RULE.checked_by
 def illegal_name(facts: RankFacts) -> Iterator[Finding]:
     for name, declaration in facts.declared.items():
-        if declaration.kind == "sentinel" or _IDENTIFIER.match(name):
+        if declaration.kind == "sentinel" or (name.isascii() and name.isidentifier()):
             continue
         legal = re.sub(r"\W", "_", name, flags=re.ASCII)
         yield RULE.finding(
