@@ -336,10 +336,13 @@ _WAIVERS_TABLE = later(r"^[ \t]*\[\[[ \t]*(?:tool\.mirage-gate\.)?waivers[ \t]*\
 _WAIVERS_KEY = later(r"^[ \t]*(?:waivers)[ \t]*=", re.MULTILINE)
 
 
-def waivers(config: Config, path: str, rules: Sequence[str]) -> list[Waiver]:
+def waivers(
+    config: Config, path: str, rules: Sequence[str], *, unfinished: bool = False
+) -> list[Waiver]:
     """Give the waivers, each with its place in the file. ``rules`` are their ids, in order.
 
-    Raises :class:`ConfigError` for one without a reason.
+    One without a reason, as ``waive`` writes it, is not finished. Raises :class:`ConfigError`
+    for those, unless they are asked for too.
     """
     configured = config.waivers
     if not configured:
@@ -356,13 +359,22 @@ def waivers(config: Config, path: str, rules: Sequence[str]) -> list[Waiver]:
         places = [key.span() if key else (0, 0)] * len(configured)
     found = []
     for waiver, rule, (start, end) in zip(configured, rules, places, strict=True):
-        if not waiver.reason.strip():
-            raise ConfigError(
-                f"{path}: the waiver of {waiver.rule} for {waiver.tensor} gives no reason"
-            )
         start += len(text[start:end]) - len(text[start:end].lstrip())
         line = text.count("\n", 0, start) + 1
         column = start - (text.rfind("\n", 0, start) + 1) + 1
         at = Location(path, line, column, line, column + max(1, end - start))
         found.append(Waiver(rule, waiver.tensor, waiver.reason, at, waiver.expires))
+    if not unfinished and (without := [waiver for waiver in found if not waiver.reason.strip()]):
+        raise ConfigError(lacks_reason(without))
     return found
+
+
+def lacks_reason(waivers: Sequence[Waiver]) -> str:
+    """Say of waivers that they are not finished: where, and how to finish them."""
+    first = waivers[0]
+    more = f", nor do {len(waivers) - 1} more in that file" if len(waivers) > 1 else ""
+    place = f"{first.location.path}:{first.location.line}:{first.location.column}"
+    return (
+        f"{place}: the waiver of {first.rule} for {first.tensor} gives no reason{more}: write "
+        'into its `reason = ""` why the finding is accepted, or delete the waiver'
+    )

@@ -138,6 +138,8 @@ class Report(msgspec.Struct, frozen=True, dict=True):
     ``known`` those that a baseline did; ``hidden`` are these two, each saying why. ``compared``
     are the runs whose ranks were held to each other. ``summaries`` are the ranks as other runs
     may be compared with them. ``meant`` is what the model was held to.
+    ``selected`` are the words that name the only rules that were asked, ``ignored`` those that
+    name rules that were not.
     """
 
     ranks: tuple[RankReport, ...]
@@ -150,6 +152,8 @@ class Report(msgspec.Struct, frozen=True, dict=True):
     below: int = 0
     hidden: tuple[Finding, ...] = ()
     compared: tuple[Compared, ...] = ()
+    selected: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
 
     @cached_property
     def distinct(self) -> list[list[Finding]]:

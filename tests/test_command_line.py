@@ -277,6 +277,13 @@ def test_rules_are_completed() -> None:
     assert complete("mirage-gate", "explain", "unused-b") == ["unused-buffer"]
 
 
+def test_several_rules_are_explained() -> None:
+    done = gate("explain", "MG101", "unused-buffer", "MG101")
+    assert done.stdout.count("MG101 unwired-critical-tensor (error)") == 1
+    assert done.stdout.count("MG103 unused-buffer (note)") == 1
+    assert gate("explain", "MG101", "MG999").returncode == 2
+
+
 def test_files_are_completed_behind_a_format(folder: Path) -> None:
     (folder / "generated.json").write_text("")
     assert complete("mirage-gate", "check", "-o", "json=gen", cwd=folder) == [

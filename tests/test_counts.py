@@ -123,6 +123,55 @@ def test_the_text_names_the_rule_and_explain() -> None:
     assert ": MG999 error: x" in render(report(finding("x", "MG999")), "text")
 
 
+def test_the_text_names_every_rule_that_was_found() -> None:
+    rules = [f"MG30{n}" for n in range(1, 6)] + ["MG401", "MG402", "MG404"]
+    found = [finding("x", rule) for rule in ("MG101", "MG203", "MG101")]
+    assert "explained: `mirage-gate explain MG101 MG203` says why" in render(report(*found), "text")
+    text = render(report(*(finding("x", rule) for rule in rules)), "text")
+    shown = list(dict.fromkeys(re.findall(r": (MG\d+) [\w-]+ error: ", text)))
+    assert sorted(shown) == rules
+    explained = next(line for line in text.splitlines() if line.startswith("explained: "))
+    assert explained == (
+        f"explained: `mirage-gate explain {' '.join(shown[:6])}` says why, and how to mend it "
+        "(and 2 more rules)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--ignore", "MG101"), "MG101 ignored"),
+        (("--ignore", "unwired-critical-tensor,mg7"), "MG101 and MG7 ignored"),
+        (("--select", "MG2,MG3"), "only MG2 and MG3 asked"),
+        (("--select", "MG1", "--ignore", "MG101"), "only MG1 asked, MG101 ignored"),
+        (("--ignore", "MG0,MG101,MG2,MG3,MG4,MG5,MG6,MG7"), "MG5 and 2 more ignored"),
+    ],
+)
+def test_what_was_not_asked_is_said_in_the_verdict(
+    tmp_path: Path, words: tuple[str, ...], says: str
+) -> None:
+    """Or a rule that is switched off looks like one that found nothing."""
+    qwen3(2).without_rope().write(tmp_path / "gen")
+    done = gate("check", "gen", *words, "-o", "text", "-o", "json=report.json", cwd=tmp_path)
+    verdict = done.stdout.splitlines()[-1]
+    assert verdict.startswith("mirage-gate: PASSED")
+    assert says in verdict
+    told = json.loads((tmp_path / "report.json").read_text())["verdict"]
+    assert [*told["selected"], *told["ignored"]] == [
+        {"unwired-critical-tensor": "MG101"}.get(word, word.upper())
+        for listed in words[1::2]
+        for word in listed.split(",")
+    ]
+
+
+def test_a_rule_that_the_configuration_switches_off_is_said_too(tmp_path: Path) -> None:
+    qwen3(2).without_rope().write(tmp_path / "gen")
+    (tmp_path / "mirage-gate.toml").write_text('[severity]\nMG101 = "off"\n')
+    done = gate("check", "gen", "-q", cwd=tmp_path)
+    assert done.stdout.startswith("mirage-gate: PASSED, ")
+    assert "MG101 ignored" in done.stdout
+
+
 def test_gitlab_fingerprints_stay_when_lines_and_numbers_move() -> None:
     def marks(*findings: object) -> list[str]:
         entries = json.loads(render(report(*findings), "gitlab"))  # type: ignore[arg-type]

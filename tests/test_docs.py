@@ -57,7 +57,7 @@ CONSOLE = [
 
 @pytest.mark.parametrize(("command", "shown"), CONSOLE)
 def test_what_is_shown_is_what_is_printed(command: str, shown: list[str]) -> None:
-    """The lines shown are the first that the command prints; ``...`` stands for any."""
+    """The lines shown are all that the command prints; ``...`` stands for any."""
     program, *arguments = shlex.split(command)
     assert program == "mirage-gate"
     done = subprocess.run(
@@ -77,6 +77,8 @@ def test_what_is_shown_is_what_is_printed(command: str, shown: list[str]) -> Non
         at = printed.index(line)
         assert at == 0 or "..." in shown, f"{printed[:at]} is printed before {line!r}"
         del printed[: at + 1]
+    rest = [line for line in printed if line]
+    assert not rest or "..." in shown, f"{rest} is printed and not shown"
 
 
 def test_the_rules_page_is_up_to_date() -> None:

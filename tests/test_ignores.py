@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
-from mirage_gate import config
+from mirage_gate import audit, config
 from mirage_gate.artifacts.builder.ignores import read
 from mirage_gate.cli import cli
 from tests.emitter import qwen3
 from tests.findings import HOSTILE_NAMES
+from tests.scratch import ROOT, clean_environment
 
 BUILDER = """
 def build(mpk, cos, sin):
@@ -83,13 +86,66 @@ def test_waive_writes_what_the_configuration_takes(tmp_path: Path) -> None:
     done = invoke("waive", gen)
     file = tmp_path / "mirage-gate.toml"
     file.write_text(done.output)
-    refused = invoke("check", gen, "--config", file)
-    assert "gives no reason" in str(refused.exception)
     file.write_text(done.output.replace('reason = ""', 'reason = "on purpose"'))
     passed = invoke("check", gen, "--config", file)
     assert passed.return_value == 0
     assert "2 waived" in passed.output
     assert invoke("waive", gen, "--config", file).output == ""
+
+
+def gate(cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = (sys.executable, "-m", "mirage_gate", *arguments)
+    env = clean_environment(PYTHONPATH=str(ROOT))
+    return subprocess.run(
+        command, cwd=cwd, env=env, capture_output=True, encoding="utf-8", check=False
+    )
+
+
+def test_a_waiver_that_is_not_finished_stops_what_honours_waivers(tmp_path: Path) -> None:
+    """Where, and how to finish it, in one line; nothing that takes no waivers is stopped."""
+    built(tmp_path, "")
+    written = gate(tmp_path, "waive", "gen").stdout
+    known = "# ours\n" + written
+    (tmp_path / "mirage-gate.toml").write_text(known)
+    line = known.split("\n").index("[[waivers]]") + 1
+    says = (
+        f"mirage-gate.toml:{line}:1: the waiver of MG101 for cos_position_embedding gives no "
+        'reason, nor do 1 more in that file: write into its `reason = ""` why the finding is '
+        "accepted, or delete the waiver"
+    )
+    gate(tmp_path, "check", "gen", "--no-config", "-o", "summary=rank.json")
+    for stopped in (("check", "gen"), ("merge", "rank.json"), ("run", "demo.py")):
+        done = gate(tmp_path, *stopped)
+        assert done.returncode == 2
+        assert done.stdout == ""
+        assert len(done.stderr.splitlines()) == 1
+        assert says in done.stderr
+    for command in (
+        ("check", "gen", "--show-settings"),
+        ("merge", "rank.json", "--show-settings"),
+        ("show", "gen", "lm_head"),
+        ("diff", "gen", "gen"),
+        ("plan", "gen"),
+        ("lock", "gen", "--force", "-o", "wiring.lock.json"),
+        ("explain", "MG101"),
+        ("schema", "config"),
+    ):
+        done = gate(tmp_path, *command)
+        assert done.returncode == 0, done.stderr
+        assert "reason" not in done.stderr
+    # What is written already is not written again; what is missing of it is said.
+    again = gate(tmp_path, "waive", "gen")
+    assert (again.returncode, again.stdout) == (0, "")
+    assert says in again.stderr
+    with pytest.raises(ValueError, match=f"mirage-gate.toml:{line}:1: the waiver of MG101"):
+        audit("", "", config=tmp_path / "mirage-gate.toml")
+
+
+@pytest.mark.parametrize("option", ["-o", "--output", "--color", "-q", "--statistics"])
+def test_waive_takes_no_option_that_it_would_not_heed(tmp_path: Path, option: str) -> None:
+    done = gate(tmp_path, "waive", option, "text")
+    assert done.returncode == 2
+    assert "No such option" in done.stderr
 
 
 def test_a_waiver_means_its_name_alone_whatever_is_in_it(tmp_path: Path) -> None:

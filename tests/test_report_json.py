@@ -62,6 +62,8 @@ def test_everything_a_run_knows() -> None:
         "fail_on": "error",
         "waived": 0,
         "known": 0,
+        "selected": [],
+        "ignored": [],
         "counts": {"error": 1, "warning": 1, "note": 0},
         "listed": {"error": 1, "warning": 1, "note": 0},
     }

@@ -209,6 +209,8 @@ def conclude(
         summaries=tuple(summaries),
         hidden=in_order([*waived, *known]),
         compared=tuple(_compared(group) for group in groups),
+        selected=selection.select,
+        ignored=selection.ignore,
     )
 
 

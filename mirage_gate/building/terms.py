@@ -199,8 +199,11 @@ def _builders(paths: Builders) -> tuple[Builder, ...]:
 
 
 def _configured(settings: Config, path: Path | None) -> list[Waiver]:
-    rules = [_waived_rule(waiver.rule, waiver.reason) for waiver in settings.waivers]
-    return configs.waivers(settings, str(path or ""), rules)
+    rules = [_rule(waiver.rule) for waiver in settings.waivers]
+    try:
+        return configs.waivers(settings, str(path or ""), rules)
+    except configs.ConfigError as error:
+        raise ValueError(str(error)) from error
 
 
 def _waiver(given: Waiver | Mapping[str, Any]) -> Waiver:
@@ -214,18 +217,18 @@ def _waiver(given: Waiver | Mapping[str, Any]) -> Waiver:
         read = msgspec.convert(dict(given), configs.WaiverConfig)
     except (msgspec.ValidationError, TypeError, ValueError) as error:
         raise ValueError(f"waivers: {given!r} is no waiver: {error}") from error
-    rule = _waived_rule(read.rule, read.reason)
+    rule = _rule(read.rule)
+    if not read.reason.strip():
+        raise ValueError(f"waivers: the waiver of {rule} for {read.tensor} gives no reason")
     expires: date | None = read.expires
     at = Location("waivers", 1, 1, 1, 1)
     return Waiver(rule, read.tensor, read.reason, at, expires)
 
 
-def _waived_rule(word: str, reason: str) -> str:
+def _rule(word: str) -> str:
     from mirage_gate.rules import rule_by_id
 
     rule = rule_by_id(word)
     if rule is None:
         raise ValueError(f"waivers: {word!r} is no rule's id or name")
-    if not reason.strip():
-        raise ValueError(f"waivers: the waiver of {rule.id} gives no reason")
     return rule.id

@@ -24,9 +24,17 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def options(command: _Command) -> _Command:
-    """Add what can be asked of every graph; the command gets it all as keywords."""
+    """Add what can be asked of every graph, and how the answer is shown, as keywords."""
+    return _run.options(_questions(_run.appearance(command)))
+
+
+def questions(command: _Command) -> _Command:
+    """Add what can be asked of every graph by a command that shows no report."""
+    return _run.judged(_questions(_common.config_option(command)))
+
+
+def _questions(command: _Command) -> _Command:
     decorators = (
-        _run.options,
         click.option(
             "--critical",
             metavar="NAMES",
@@ -67,7 +75,6 @@ def options(command: _Command) -> _Command:
             help="Audit ranks in N processes.  [default: one each where the files are big]",
         ),
         _common.header_option,
-        _run.appearance,
     )
     return reduce(lambda wrapped, option: option(wrapped), reversed(decorators), command)
 
@@ -90,17 +97,25 @@ class Asked(msgspec.Struct, frozen=True):
     read: tuple[str, ...]
 
 
-def asked(values: Mapping[str, Any]) -> Asked:
-    """Read what the options and the configuration say, the options first."""
+def asked(values: Mapping[str, Any], *, unfinished: bool = False) -> Asked:
+    """Read what the options and the configuration say, the options first.
+
+    ``unfinished`` takes waivers without a reason as well.
+    """
+    from mirage_gate.agreed.memory import Memory
     from mirage_gate.facts import Options
     from mirage_gate.facts.critical import Critical
 
-    look: _run.Look = values["look"]
+    look: _run.Look = values.get("look", _run.PLAIN)
     settings = _common.settings_from(values["config_file"])
     types = _common.task_types_from(settings, values["runtime_header"])
-    written = _run.outputs_in(values["outputs"] or settings.output or ["text"])
+    written = _run.outputs_in(values.get("outputs") or settings.output or ["text"])
     selection = _run.selection_from(settings, values["select"], values["ignore"])
-    memory = _run.memory_from(settings, values["config_file"], values["lock"], values["baseline"])
+    held = (values["config_file"], values["lock"], values["baseline"])
+    # What is set can be shown before it is finished.
+    memory = (
+        Memory() if look.show_settings else _run.memory_from(settings, *held, unfinished=unfinished)
+    )
     known = Options(
         critical=Critical.of(_common.listed(values["critical"], settings.critical)),
         task_types=types,
@@ -122,7 +137,7 @@ def asked(values: Mapping[str, Any]) -> Asked:
         selection=selection,
         memory=memory,
         fail_on=fail_on,
-        lowest=_run.shown_from(settings, values["min_severity"], fail_on),
+        lowest=_run.shown_from(settings, values.get("min_severity"), fail_on),
         ranks=ranks if ranks is not None else frozenset(settings.ranks or ()),
         builders=builders,
         locate=values["locate_at"] or settings.locate or "auto",

@@ -50,50 +50,63 @@ def _outputs(_: click.Context, __: click.Parameter, incomplete: str) -> list[Com
     return [CompletionItem(known) for known in format_names() if known.startswith(name)]
 
 
+_OUTPUT = click.option(
+    "-o",
+    "--output",
+    "outputs",
+    multiple=True,
+    metavar="FORMAT[=FILE]",
+    shell_complete=_outputs,
+    help="Report as FORMAT, to FILE or standard output; repeatable. [default: text]",
+)
+_RULES = (
+    click.option(
+        "--select",
+        metavar="RULES",
+        shell_complete=_common.complete_rules,
+        help="Only these rules: ids, families or globs.",
+    ),
+    click.option(
+        "--ignore",
+        metavar="RULES",
+        shell_complete=_common.complete_rules,
+        help="Not these rules.",
+    ),
+    click.option(
+        "--fail-on",
+        type=click.Choice(["error", "warning", "note", "never"]),
+        help="Lowest severity that fails.  [default: error]",
+    ),
+)
+_MIN_SEVERITY = click.option(
+    "--min-severity",
+    type=click.Choice(["error", "warning", "note"]),
+    help="Lowest severity that is reported; not above --fail-on.  [default: note]",
+)
+_HELD_TO = (
+    click.option(
+        "--lock", metavar="FILE", type=_FILE, help="The wiring that was agreed, to hold it to."
+    ),
+    click.option(
+        "--baseline",
+        metavar="FILE",
+        type=_FILE,
+        help="An earlier JSON or SARIF report: its findings are known, and left out.",
+    ),
+)
+
+
 def options(command: _Command) -> _Command:
-    """Add what is asked of every run: outputs, rules, what it is held to."""
-    decorators = (
-        click.option(
-            "-o",
-            "--output",
-            "outputs",
-            multiple=True,
-            metavar="FORMAT[=FILE]",
-            shell_complete=_outputs,
-            help="Report as FORMAT, to FILE or standard output; repeatable. [default: text]",
-        ),
-        click.option(
-            "--select",
-            metavar="RULES",
-            shell_complete=_common.complete_rules,
-            help="Only these rules: ids, families or globs.",
-        ),
-        click.option(
-            "--ignore",
-            metavar="RULES",
-            shell_complete=_common.complete_rules,
-            help="Not these rules.",
-        ),
-        click.option(
-            "--fail-on",
-            type=click.Choice(["error", "warning", "note", "never"]),
-            help="Lowest severity that fails.  [default: error]",
-        ),
-        click.option(
-            "--min-severity",
-            type=click.Choice(["error", "warning", "note"]),
-            help="Lowest severity that is reported; not above --fail-on.  [default: note]",
-        ),
-        click.option(
-            "--lock", metavar="FILE", type=_FILE, help="The wiring that was agreed, to hold it to."
-        ),
-        click.option(
-            "--baseline",
-            metavar="FILE",
-            type=_FILE,
-            help="An earlier JSON or SARIF report: its findings are known, and left out.",
-        ),
-    )
+    """Add what is asked of every run that reports: outputs, rules, what it is held to."""
+    return _with(command, (_OUTPUT, *_RULES, _MIN_SEVERITY, *_HELD_TO))
+
+
+def judged(command: _Command) -> _Command:
+    """Add what decides which findings there are: rules, and what a graph is held to."""
+    return _with(command, (*_RULES, *_HELD_TO))
+
+
+def _with(command: _Command, decorators: Sequence[Callable[[_Command], _Command]]) -> _Command:
     return reduce(lambda wrapped, option: option(wrapped), reversed(decorators), command)
 
 
@@ -105,6 +118,10 @@ class Look(msgspec.Struct, frozen=True):
     show_settings: bool
     statistics: bool
     show_hidden: bool
+
+
+PLAIN = Look("never", 0, show_settings=False, statistics=False, show_hidden=False)
+"""How a command looks that can be given no such options."""
 
 
 def appearance(command: _Command) -> _Command:
@@ -214,9 +231,17 @@ def selection_from(settings: Config, select: str | None, ignore: str | None) -> 
 
 
 def memory_from(
-    settings: Config, config_file: str | None, lock: str | None, baseline: str | None
+    settings: Config,
+    config_file: str | None,
+    lock: str | None,
+    baseline: str | None,
+    *,
+    unfinished: bool = False,
 ) -> Memory:
-    """Read what the run is held to: a lock, waivers, a baseline."""
+    """Read what the run is held to: a lock, waivers, a baseline.
+
+    A waiver without a reason is refused, unless those that are unfinished are wanted too.
+    """
     from mirage_gate import config
     from mirage_gate.agreed import lock as locks
     from mirage_gate.agreed.baseline import NotAReport
@@ -229,8 +254,6 @@ def memory_from(
         rule = rule_by_id(waiver.rule)
         if rule is None:
             raise click.UsageError(f"waivers: {waiver.rule!r} is no rule's id or name")
-        if not waiver.reason.strip():
-            raise click.UsageError(f"waivers: the waiver of {waiver.rule} gives no reason")
         rules.append(rule.id)
     path = _common.config_path(config_file) or "mirage-gate.toml"
     lock_file = lock or settings.lock
@@ -238,9 +261,11 @@ def memory_from(
     try:
         return Memory(
             lock=locks.read(lock_file) if lock_file else None,
-            waivers=tuple(config.waivers(settings, str(path), rules)),
+            waivers=tuple(config.waivers(settings, str(path), rules, unfinished=unfinished)),
             baseline=read_baseline(baseline_file) if baseline_file else None,
         )
+    except config.ConfigError as error:
+        raise _common.Refused(str(error)) from error
     except locks.NotALock as error:
         raise click.UsageError(f"{lock_file} {error}") from error
     except NotAReport as error:

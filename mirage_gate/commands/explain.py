@@ -11,23 +11,26 @@ from mirage_gate.rules import Rule, all_rules, rule_by_id
 
 
 @click.command(short_help="Say what a rule proves and how to fix it.")
-@click.argument("rule", required=False, shell_complete=complete_rules)
-def command(rule: str | None) -> int:
-    """Say what RULE proves, with an example and how to fix it.
+@click.argument("rules", nargs=-1, metavar="[RULE]...", shell_complete=complete_rules)
+def command(rules: tuple[str, ...]) -> int:
+    """Say what each RULE proves, with an example and how to fix it.
 
     A family, such as MG1, is listed; so are all rules without RULE.
     """
-    if rule is None:
+    if not rules:
         click.echo(catalogue(all_rules()))
         return 0
-    if family := [other for other in all_rules() if other.family == rule.strip().upper()]:
-        click.echo(catalogue(family))
-        return 0
-    found = rule_by_id(rule)
-    if found is None:
-        raise click.UsageError(f"{rule!r} is no rule; `mirage-gate explain` lists them")
-    click.echo(page(found))
+    click.echo("\n\n\n".join(map(_told, dict.fromkeys(rules))))
     return 0
+
+
+def _told(word: str) -> str:
+    if family := [rule for rule in all_rules() if rule.family == word.strip().upper()]:
+        return catalogue(family)
+    found = rule_by_id(word)
+    if found is None:
+        raise click.UsageError(f"{word!r} is no rule; `mirage-gate explain` lists them")
+    return page(found)
 
 
 def catalogue(rules: Sequence[Rule]) -> str:

@@ -48,7 +48,6 @@ def command(
     bar = fail_on or settings.fail_on or "error"
     lowest = _run.shown_from(settings, min_severity, bar)
     selection = _run.selection_from(settings, select, ignore)
-    memory = _run.memory_from(settings, config_file, lock, baseline)
     if look.show_settings:
         given = {
             "paths": summaries,
@@ -61,6 +60,7 @@ def command(
             "baseline": baseline,
         }
         return _settings.say(settings, config_file, given)
+    memory = _run.memory_from(settings, config_file, lock, baseline)
     ranks: list[summary.Summary] = []
     for file in summaries:
         if Path(file).is_dir():

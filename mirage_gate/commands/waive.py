@@ -16,26 +16,36 @@ if TYPE_CHECKING:
 @click.command(short_help="Write waivers for what is found.")
 @click.argument("paths", nargs=-1, metavar="[PATH]...", type=_common.AnyPath())
 @click.option("--pyproject", is_flag=True, help="For pyproject.toml rather than mirage-gate.toml.")
-@_asked.options
+@_asked.questions
 def command(paths: tuple[str, ...], pyproject: bool, **values: Any) -> int:
     """Print a waiver for each finding of the artifacts in each PATH that would fail the gate.
 
     To be added to the configuration (`>> mirage-gate.toml`), each with its reason filled in: an
-    empty one is refused. What could not be read cannot be waived.
+    empty one is refused by what honours waivers. What could not be read cannot be waived, and what
+    the configuration waives already is not printed again.
     """
+    from mirage_gate import config
     from mirage_gate.artifacts import pairs
     from mirage_gate.auditing import ranks as all_ranks
 
-    asked = _asked.asked(values)
+    asked = _asked.asked(values, unfinished=True)
     try:
         found = pairs.find(paths or asked.settings.paths or ["."], asked.ranks, _run.warn)
     except pairs.NothingFound as error:
         raise _common.Refused(str(error)) from error
     report = all_ranks.check(
-        found, asked.options, asked.selection, memory=asked.memory, chosen=bool(asked.ranks)
+        found,
+        asked.options,
+        asked.selection,
+        memory=asked.memory,
+        jobs=asked.jobs or all_ranks.default_jobs(found),
+        by_layer=False,
+        chosen=bool(asked.ranks),
     )
     report = _asked.located(report, asked)
     click.echo("".join(_waivers(report, asked, pyproject)), nl=False)
+    if without := [waiver for waiver in asked.memory.waivers if not waiver.reason.strip()]:
+        _run.warn(config.lacks_reason(without))
     for rank in report.failed_ranks:
         _run.warn(f"rank {rank.rank} was not audited: {rank.failure}")
     return int(bool(report.failed_ranks))

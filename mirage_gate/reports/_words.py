@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from mirage_gate import __url__
+from mirage_gate.escaping import plain
 from mirage_gate.findings import Severity
 from mirage_gate.report import FailOn, Report
 from mirage_gate.rules import rule_by_id
@@ -43,7 +44,10 @@ def ranks(numbers: Iterable[int]) -> str:
 
 
 def found(report: Report) -> str:
-    """Count the findings by severity: ``2 errors, 1 note``, ``no findings, 1 waived``."""
+    """Count the findings by severity: ``2 errors, 1 note``, ``no findings, 1 waived``.
+
+    And say which rules were not asked: what they would have said counts as nothing.
+    """
     counts = [
         count(number, str(severity)) for severity in Severity if (number := report.count(severity))
     ]
@@ -51,7 +55,21 @@ def found(report: Report) -> str:
     counts += [f"{report.below:,} below --min-severity"] if report.below else []
     counts += [f"{report.waived:,} waived"] if report.waived else []
     counts += [f"{report.known:,} known from the baseline"] if report.known else []
+    counts += [f"only {_words(report.selected)} asked"] if report.selected else []
+    counts += [f"{_words(report.ignored)} ignored"] if report.ignored else []
     return ", ".join(counts)
+
+
+_MOST_WORDS = 6
+
+
+def _words(words: Sequence[str]) -> str:
+    """``MG101``, ``MG1 and MG203``: what was said of rules, as it was said."""
+    shown = [plain(word) for word in dict.fromkeys(words)]
+    if len(shown) > _MOST_WORDS:
+        shown[_MOST_WORDS:] = [f"{len(shown) - _MOST_WORDS} more"]
+    *others, last = shown
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def verdict(report: Report, fail_on: FailOn) -> str:

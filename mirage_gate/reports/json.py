@@ -34,6 +34,8 @@ def render(report: Report, context: Context) -> str:
             "fail_on": context.fail_on,
             "waived": report.waived,
             "known": report.known,
+            "selected": list(report.selected),
+            "ignored": list(report.ignored),
             "counts": {str(severity): report.count(severity) for severity in Severity},
             "listed": {
                 str(severity): sum(f.severity is severity for f in report.findings)

@@ -19,6 +19,8 @@ DESCRIPTION = "for people: a line per critical tensor, every finding with its pl
 
 _LISTED = 8
 """How many names or places a line lists before it counts the rest."""
+_EXPLAINED = 6
+"""How many rules the last lines name."""
 _NOTES = 3
 """How many notes of one rule are shown before they are counted."""
 
@@ -263,9 +265,13 @@ def _verdict_lines(report: Report, context: Context, paint: Paint) -> Iterator[s
             every = dict.fromkeys(line for rank in audited for line in rank.unchecked)
             yield from (f"not checked: {plain(line)}" for line in every)
         yield from _model_lines(report, context)
-    if not (context.verbosity < 0 or all(_is_aside(f, context) for f in report.findings)):
-        first = report.distinct[0][0].rule
-        yield f"explained: `mirage-gate explain {plain(first)}` says why, and how to mend it"
+    loud = (same[0] for same in report.distinct if not _is_aside(same[0], context))
+    rules = list(dict.fromkeys(finding.rule for finding in loud))
+    if rules and not context.verbosity < 0:
+        named = " ".join(map(plain, rules[:_EXPLAINED]))
+        left = len(rules) - _EXPLAINED
+        more = f" (and {_words.count(left, 'more rule')})" if left > 0 else ""
+        yield f"explained: `mirage-gate explain {named}` says why, and how to mend it{more}"
     word = _words.verdict(report, context.fail_on)
     color = "green" if word == "PASSED" else "red"
     # No word of how long it took: what a report says of two files it says each time.

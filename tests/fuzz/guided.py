@@ -7,7 +7,9 @@ no build for every Python.
 
 from __future__ import annotations
 
+import importlib
 import os
+import pkgutil
 import random
 import sys
 from pathlib import Path
@@ -15,6 +17,13 @@ from pathlib import Path
 import atheris
 
 with atheris.instrument_imports(include=["mirage_gate"]):
+    import mirage_gate
+
+    # Now, and not when they are first needed: only what is imported here is followed.
+    for module in pkgutil.walk_packages(mirage_gate.__path__, "mirage_gate."):
+        if ".no_gpu" not in module.name and not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+
     from .readers import READERS
 
 from .failures import Failures
