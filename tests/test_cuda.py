@@ -339,7 +339,7 @@ __device__ void _execute_task(TaskDesc const *task_desc, RuntimeConfig const &ru
         "task_desc->task_type == TASK_LINEAR && task_desc->variant_id == 1",
         "task_desc->task_type == TASK_LINEAR && task_desc->variant_id == 0x1",
         "task_desc->variant_id == 1 && task_desc->task_type == TASK_LINEAR",
-        "(task_desc->variant_id == 1u) && (task_desc->task_type == TASK_LINEAR)",
+        "(task_desc->variant_id == 1ul) && (task_desc->task_type == TASK_LINEAR)",
         "task_desc->task_type == TASK_LINEAR && \\\n task_desc->variant_id == 1",
     ],
 )
@@ -363,7 +363,7 @@ def test_a_condition_that_is_not_understood_is_told(condition: str) -> None:
     assert parsed.unread
 
 
-@pytest.mark.parametrize("number", ["0x400", "4 * 256", "kRows"])
+@pytest.mark.parametrize("number", ["1024.", "4 * 256", "kRows", "1'0_0"])
 @pytest.mark.parametrize("place", ["offset", "height"])
 def test_a_copy_whose_numbers_cannot_be_read(number: str, place: str) -> None:
     offset, height = (number, "8") if place == "offset" else ("0", number)
@@ -374,3 +374,74 @@ def test_a_copy_whose_numbers_cannot_be_read(number: str, place: str) -> None:
         '  all_tensors["x"] = x;\n}\n'
     )
     assert one(text).unclear
+
+
+@pytest.mark.parametrize(
+    "number",
+    ["4096", "4'096", "4096u", "4'096ULL", "0x1000", "0X10'00", "010000", "0b1'0000'0000'0000z"],
+)
+def test_a_number_as_cpp_writes_it(number: str) -> None:
+    copied = (
+        "void _init_persistent_kernel() {{\n  char *x;\n  cudaMalloc(&x, {0});\n"
+        "  cudaMemcpy2DAsync(reinterpret_cast<void *>(x + {0}), {0}, "
+        'model_tensors.at("a"), {0}, {0}, {0}, cudaMemcpyDeviceToDevice);\n'
+        '  all_tensors["x"] = x;\n  char *y = x;\n  y += {0};\n  all_tensors["y"] = y;\n'
+        '  all_tensors["z"] = x + {0};\n  void *s = nvshmem_malloc({0});\n'
+        '  all_tensors["s"] = s;\n}}\n'
+    )
+    x, y, z, s = parse("k.cu", copied.format(number)).declarations
+    assert (x.nbytes, s.nbytes) == (4096, 4096)
+    (copy,) = x.copies
+    assert (copy.offset, copy.pitch, copy.source_pitch) == (4096, 4096, 4096)
+    assert (copy.width, copy.height) == (4096, 4096)
+    assert not x.unclear
+    assert y.shift == z.shift == 4096
+
+
+@pytest.mark.parametrize("number", ["9" * 30, "0x" + "f" * 40, "1'" * 30 + "1", "09", "1" * 5000])
+def test_a_number_without_sense_is_larger_than_any_memory(number: str) -> None:
+    assert one(f'void *x;\ncudaMalloc(&x, {number});\nall_tensors["x"] = x;\n').nbytes == 1 << 63
+
+
+BALANCED = "void f() {\n  g(1, a[2]);\n}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "bracket"),
+    [
+        (BALANCED + "(" * 100_000, 4, "("),
+        (BALANCED + "\n[" * 100_000, 5, "["),
+        (BALANCED + "(", 4, "("),
+        ("((((\n" + BALANCED, 1, "("),
+        ("void f() {\n  g(1;\n}\n", 2, "("),
+        ("void f() {\n  if (a) { g(h(1); }\n  k();\n}\n", 2, "("),
+        ("void f() {\n  a[1;\n}\n", 2, "["),
+        ("#ifdef A\nvoid f(\n#else\nvoid f(int a,\n#endif\n", 2, "("),
+        ("#define A(x) \\\n  (x)\nint a = A((1);\n", 3, "("),
+    ],
+)
+def test_a_bracket_that_stays_open_is_named(text: str, line: int, bracket: str) -> None:
+    source = parse("k.cu", text)
+    assert source.unclosed
+    assert (source.unclosed.line, source.unclosed_bracket) == (line, bracket)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        BALANCED,
+        "()" * 100_000,
+        BALANCED + "// (((\n/* [[ */",
+        BALANCED + "char const *a = \"(((\";\nchar b = '(';\n",
+        BALANCED + "#if 0\n(((\n#endif\n",
+        BALANCED + "#define OPEN (\n#define BOTH \\\r\n  [ \\\r\n  (\r\n",
+        BALANCED + "#ifdef A\nint g(int a\n#else\nint g(int b\n#endif\n);\n",
+        BALANCED + "#ifdef A\nint g(int a\n#else\nint g(int b\n#endif\n);\n#define OPEN (\n",
+        "auto x = f(g([](int i) { return (i); }));\n#define OPEN (\n" + BALANCED,
+        # What is left of a file of which parts were cut out.
+        "void _execute_task(TaskDesc *task_desc,\n...\n{\n  g();\n}\n",
+        "int a));\n" + BALANCED,
+    ],
+)
+def test_brackets_that_close(text: str) -> None:
+    assert parse("k.cu", text).unclosed is None

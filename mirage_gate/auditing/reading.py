@@ -97,7 +97,9 @@ def halves(pair: Pair) -> tuple[Half, Half]:
 def _cuda(rank: int, half: Half) -> cuda_files.CudaSource:
     cuda = cuda_files.parse(half.path, half.read())
     if cuda.unclosed:
-        reason = f"ends in the middle: the block opened on line {cuda.unclosed.line} never closes"
+        what = {"(": "parenthesis", "[": "bracket"}.get(cuda.unclosed_bracket, "block")
+        where = "ends in the middle" if what == "block" else "is not balanced"
+        reason = f"{where}: the {what} opened on line {cuda.unclosed.line} never closes"
         raise files.Unreadable(reason, cuda.unclosed)
     if cuda.declarations:
         return cuda

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -68,6 +69,18 @@ def task_field_of_the_wrong_type(subject: Subject, rng: random.Random) -> Iterat
         draft.task(number)[field] = rng.choice(["1", 1.5, None, [1], -(2**40), 2**70, {}, False])
         draft.at(number, field)
         yield draft.mutant()
+
+
+@defect("MG902")
+def brackets_that_stay_open(subject: Subject, rng: random.Random) -> Iterator[Mutant]:
+    """A parenthesis or a bracket of the `.cu` is opened once more than it is closed."""
+    ends = [found.end() for found in re.finditer(r";\n", subject.cuda)]
+    text = Draft(subject).text()
+    for at in mixed(rng, [*ends, len(subject.cuda)]):
+        bracket = rng.choice("([") * rng.choice([1, 1, 1, 100])
+        line = subject.cuda.count("\n", 0, at) + 1
+        cuda = subject.cuda[:at] + bracket + subject.cuda[at:]
+        yield Mutant(cuda, text, frozenset({("cuda", line)}), what=f"{bracket[:3]} on line {line}")
 
 
 @defect("MG902", "MG901")

@@ -81,6 +81,20 @@ def unknown_fields(subject: Subject, rng: random.Random) -> Iterator[Mutant]:
 
 
 @harmless()
+def numbers_spelled_otherwise(subject: Subject, rng: random.Random) -> Iterator[Mutant]:
+    """Sizes, pitches and offsets of the `.cu` with separators or suffixes, or in another base."""
+    text = Draft(subject).text()
+    numbers = re.compile(r"(?<=[ (,])(\d{4,})(?=[,)])")
+    for what, spelled in {
+        "separators": lambda found: f"{int(found[1]):,}".replace(",", "'"),
+        "suffixes": lambda found: f"{found[1]}ULL",
+        "hexadecimal": lambda found: hex(int(found[1])),
+        "octal": lambda found: f"0{int(found[1]):o}",
+    }.items():
+        yield Mutant(numbers.sub(spelled, subject.cuda), text, what=f"numbers with {what}")
+
+
+@harmless()
 def empty_lists_for_null(subject: Subject, rng: random.Random) -> Iterator[Mutant]:
     """`[]` where the emitter writes null: to the loader the same, no slot."""
     draft = Draft(subject, "[] for null")

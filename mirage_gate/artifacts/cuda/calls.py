@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from mirage_gate.artifacts.cuda.text import NUMBER, number
 from mirage_gate.patterns import later
 
 if TYPE_CHECKING:
@@ -105,15 +106,15 @@ _CAST = re.compile(
     r"\s*(?:(?:static_cast|reinterpret_cast|const_cast)\s*<([^<>]{1,120})>"
     r"|\(\s*((?:const\s+)?[A-Za-z_][\w:]*(?:\s+const)?\s*\**)\s*\)(?=\s*[\w(]))\s*"
 )
-_INTEGER = re.compile(r"([-+]?)\s*(0[xX][0-9a-fA-F]+|\d+)[uUlLzZ]{0,3}")
+_INTEGER = re.compile(rf"([-+]?)\s*({NUMBER})")
 _FLOAT = re.compile(r"[-+]?(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][-+]?\d+)?[fFlL]?")
-_CUTE_INT = later(r"(?:cute\s*::\s*)?(?:Int|C)\s*<\s*(\d{1,18})\s*>\s*(?:\{\s*\}|\(\s*\))")
+_CUTE_INT = later(rf"(?:cute\s*::\s*)?(?:Int|C)\s*<\s*({NUMBER})\s*>\s*(?:\{{\s*\}}|\(\s*\))")
 _WORD = re.compile(r"(?<![\w.>:])[A-Za-z_]\w*(?!\s*::)")
 _SLOT = re.compile(
-    r"\btask_desc\s*(?:->|\.)\s*(?:(input|output)(_tma_desc)?_ptrs\s*\[\s*(\d{1,9})\s*\]"
-    r"(?:\s*\[\s*(\d{1,9})\s*\])?"
-    r"|(input|output)s\s*\[\s*(\d{1,9})\s*\]\s*(?:->|\.)\s*"
-    r"(?:base_ptr\b|tma_desc_ptrs\s*\[\s*(\d{1,9})\s*\]))"
+    r"\btask_desc\s*(?:->|\.)\s*(?:(input|output)(_tma_desc)?_ptrs"
+    r"\s*\[\s*(\d{1,9})[uUlL]{0,3}\s*\](?:\s*\[\s*(\d{1,9})[uUlL]{0,3}\s*\])?"
+    r"|(input|output)s\s*\[\s*(\d{1,9})[uUlL]{0,3}\s*\]\s*(?:->|\.)\s*"
+    r"(?:base_ptr\b|tma_desc_ptrs\s*\[\s*(\d{1,9})[uUlL]{0,3}\s*\]))"
 )
 _METADATA = re.compile(
     r"\btask_desc\s*(?:->|\.)\s*(?:task_metadata\s*(?:->|\.)\s*)?"
@@ -386,8 +387,8 @@ class _Parser:
             close = self._close(found.end() - 1, end) if found else -1
             if not found or close < 0:
                 return None
-            numbers = self._expressions(found.end(), close - 1)
-            sides.append(tuple(_extent(number) for number in numbers))
+            sizes = self._expressions(found.end(), close - 1)
+            sides.append(tuple(map(_extent, sizes)))
         return Layout(sides[0], sides[1], start, end)
 
     def _template(self, start: int, end: int) -> Template | None:
@@ -406,18 +407,18 @@ _STRIDE = later(r"\bmake_stride\s*\(")
 _POINTED = later(r"\bstatic_cast\s*<\s*([^<>]{1,120})>")
 
 
-def _extent(number: Expression) -> int | None:
-    if isinstance(number.value, int) and not isinstance(number.value, bool):
-        return number.value
-    static = _CUTE_INT.fullmatch(number.text)
-    return int(static[1]) if static else None
+def _extent(size: Expression) -> int | None:
+    if isinstance(size.value, int) and not isinstance(size.value, bool):
+        return size.value
+    static = _CUTE_INT.fullmatch(size.text)
+    return number(static[1]) if static and len(static[1]) < 24 else None
 
 
 def _number(text: str) -> int | float | None:
     if integer := _INTEGER.fullmatch(text):
         if len(integer[2]) > 24:
             return None
-        value = int(integer[2], 0 if integer[2][:2] in ("0x", "0X") else 10)
+        value = number(integer[2])
         return -value if integer[1] == "-" else value
     if _FLOAT.fullmatch(text) and len(text) < 64:
         return float(text.rstrip("fFlL"))

@@ -136,7 +136,7 @@ class CudaSource(msgspec.Struct, frozen=True):
     the place of its first ``task.at("…")``. ``embedded`` is the place of the first task
     that the ``.cu`` constructs itself. ``world_size`` is N of ``assert(num_gpus = N)``.
     ``unclosed`` is the opening brace of the outermost block that the text never closes: the
-    file was cut off.
+    file was cut off. Or the first parenthesis or square bracket; ``unclosed_bracket`` says which.
     """
 
     path: str
@@ -147,5 +147,6 @@ class CudaSource(msgspec.Struct, frozen=True):
     embedded: Location | None = None
     world_size: int | None = None
     unclosed: Location | None = None
+    unclosed_bracket: str = ""
     unreachable: dict[tuple[str, int], Location] = msgspec.field(default_factory=dict)
     unread: tuple[Location, ...] = ()

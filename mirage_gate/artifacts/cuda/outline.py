@@ -102,7 +102,7 @@ class Outline:
             if word == "#":
                 clean = is_clean(masked, low, at, clean)
                 if clean and (directive := DIRECTIVE.match(masked, at)):
-                    passed_over += self._alternative(directive[1], alternatives)
+                    passed_over += alternative(directive[1], alternatives)
                     self._undecided(at)
                 clean, low = False, at + 1
                 continue
@@ -133,18 +133,6 @@ class Outline:
             tokens += [word for word in words if not in_word(masked, word[0])]
         tokens.sort()
         return tokens
-
-    @staticmethod
-    def _alternative(word: str, alternatives: list[bool]) -> int:
-        """Follow a directive; give by how much more alternatives are passed over."""
-        if word.startswith("if"):
-            alternatives.append(False)
-        elif alternatives and word == "endif":
-            return -alternatives.pop()
-        elif alternatives and not alternatives[-1]:
-            alternatives[-1] = True
-            return 1
-        return 0
 
     def _names(self, at: int, word: str) -> None:
         """A function that is known is named outside of all: its head, unless a semicolon ends it.
@@ -238,6 +226,18 @@ class Outline:
                 self.never.add(masked.index("{", end))
             else:
                 self._dead.append((at, masked.find(";", end, end + _LONGEST_HEAD) + 1))
+
+
+def alternative(word: str, alternatives: list[bool]) -> int:
+    """Follow a directive; give by how much more alternatives are passed over."""
+    if word.startswith("if"):
+        alternatives.append(False)
+    elif alternatives and word == "endif":
+        return -alternatives.pop()
+    elif alternatives and not alternatives[-1]:
+        alternatives[-1] = True
+        return 1
+    return 0
 
 
 def closing(masked: str, start: int) -> int:

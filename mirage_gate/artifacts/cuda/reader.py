@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from mirage_gate.artifacts.cuda.balance import unclosed
 from mirage_gate.artifacts.cuda.calls import Body
 from mirage_gate.artifacts.cuda.model import Branch, CudaSource
 from mirage_gate.artifacts.cuda.outline import DISPATCH, INIT, LOADER, Outline
@@ -33,16 +34,17 @@ _KEYWORDS = {
 _ASSIGNED = re.compile(r"[;{}]\s*([^\s=;,()&*\[\]\"<>+{}]+)\s*(\+?=)(?!=)")
 """A statement that gives a variable another value, and defines none."""
 
-_WORLD = statement(r"num_gpus =(=?) (\d{1,9})\b")
+_WORLD = statement(r"num_gpus =(=?) (\d{1,9})[uUlL]{0,3}\b")
 _LOADER_FIELD = statement(rf"task \. at \( {STRING}")
-_VARIANT = r"task_desc (?:->|\.) variant_id == (0[xX][0-9a-fA-F]{1,8}|\d{1,9})[uU]?\b"
+_VARIANT = r"task_desc (?:->|\.) variant_id == (0[xX][0-9a-fA-F]{1,8}|\d{1,9})[uUlL]{0,3}\b"
 _TYPE = r"task_desc (?:->|\.) task_type == (?:static_cast < TaskType > \( )?(\w+)"
 _CONDITION = statement(rf"{_TYPE} (?:\) ){{0,2}}&& (?:\( )?{_VARIANT}")
 _TURNED_ROUND = statement(rf"{_VARIANT} (?:\) )?&& (?:\( )?{_TYPE}\b")
 _TESTED = statement(r"task_desc (?:->|\.) (?:task_type|variant_id)\b")
+_INDEX = r"(\d{1,9})[uUlL]{0,3}"
 _SLOT = statement(
-    r"task_desc (?:->|\.) (input|output)(?:(_tma_desc)?_ptrs \[ (?:(\d{1,9})\b|([^\]\s]))"
-    r"|s \[ (?:(\d{1,9}) \]|([^\]\s])[^\]]{0,99}\]) (?:->|\.) (?:base_ptr|(tma_desc_ptrs))\b)"
+    rf"task_desc (?:->|\.) (input|output)(?:(_tma_desc)?_ptrs \[ (?:{_INDEX}\b|([^\]\s]))"
+    rf"|s \[ (?:{_INDEX} \]|([^\]\s])[^\]]{{0,99}}\]) (?:->|\.) (?:base_ptr|(tma_desc_ptrs))\b)"
 )
 _HANDED_ON = statement(
     r"task_desc (?:(?:->|\.) (?:(input|output)(?:s|(?:_tma_desc)?_ptrs)\b(?! \[)"
@@ -135,8 +137,10 @@ class _Reader:
         self.source = source
         self.text = source.text
         # A line that goes on behind a backslash is one line.
-        self.masked = mask(source.text).replace("\\\n", " \n").replace("\\\r\n", " \r\n")
+        masked = mask(source.text)
+        self.masked = masked.replace("\\\n", " \n").replace("\\\r\n", " \r\n")
         self.outline = Outline(self.masked)
+        self.unclosed = unclosed(masked) if self.outline.unclosed is None else self.outline.unclosed
         self.storage = Storage(source, self.masked)
         self.function: str | None = None
         self.names: _Names | None = None
@@ -173,7 +177,7 @@ class _Reader:
                 self.unreachable.setdefault(condition.key, self._location(at, condition.end))
         self._end_branch()
         self._settle()
-        unclosed = self.outline.unclosed
+        open_at = self.unclosed
         return CudaSource(
             path=self.source.path,
             declarations=self.storage.declarations(),
@@ -182,7 +186,8 @@ class _Reader:
             dispatch_location=self.dispatch_location,
             embedded=self.embedded,
             world_size=self.world_size,
-            unclosed=None if unclosed is None else self._location(unclosed, unclosed + 1),
+            unclosed=None if open_at is None else self._location(open_at, open_at + 1),
+            unclosed_bracket="" if open_at is None else self.masked[open_at],
             unreachable=self.unreachable,
             unread=tuple(self.unread),
         )

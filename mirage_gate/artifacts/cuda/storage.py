@@ -15,6 +15,7 @@ from functools import cached_property
 import msgspec
 
 from mirage_gate.artifacts.cuda.model import SENTINEL, Copy, Declaration, Kind, Undoing
+from mirage_gate.artifacts.cuda.text import NUMBER, number
 from mirage_gate.artifacts.files import Text
 from mirage_gate.findings import Location
 from mirage_gate.patterns import later
@@ -38,24 +39,23 @@ _FROM_MODEL = statement(rf" static_cast < char \* > \( model_tensors \. at \( {S
 _UNDOING = statement(rf"all_tensors \. (erase|clear|swap) \( (?:{STRING} \))?")
 _POINTER = statement(rf"(?:char|void) \* {VARIABLE} ([;=])")
 # A size that is more than one number is not worked out: it is not known.
-_MALLOC = statement(
-    rf"cudaMalloc \( (?:\( void \* \* \) )?& {VARIABLE} ,(?: (\d+)[uUlL]{{0,3}} \))?"
-)
+_MALLOC = statement(rf"cudaMalloc \( (?:\( void \* \* \) )?& {VARIABLE} ,(?: ({NUMBER}) \))?")
 _FREE = statement(rf"(?:cudaFree|nvshmem_free) \( {VARIABLE} \)")
 _COPY = statement(
-    rf"cudaMemcpy2DAsync \( (?:reinterpret_cast < void \* > \( )?(?:\( )?{VARIABLE} \+ (\d+) "
-    rf"(?:\) )?, (\d+) , (?:model_tensors \. at \( {STRING} \)|([^,;]{{1,200}})) , (\d+) "
-    r", (\d+) , (\d+) (?=[,)])"
+    rf"cudaMemcpy2DAsync \( (?:reinterpret_cast < void \* > \( )?(?:\( )?{VARIABLE} \+ ({NUMBER}) "
+    rf"(?:\) )?, ({NUMBER}) , (?:model_tensors \. at \( {STRING} \)|([^,;]{{1,200}})) , ({NUMBER}) "
+    rf", ({NUMBER}) , ({NUMBER}) (?=[,)])"
 )
 _CAST = statement(
     r" (?:(?:static_cast|reinterpret_cast) < (?:char|void|uint8_t|std::byte) \* >"
     r"|\( (?:char|void|uint8_t) \* \))"
 )
 _VALUE = statement(
-    rf" (?:model_tensors (?:\. at \( {STRING} \)|\[ {STRING} \])|(0[xX][0-9a-fA-F]+)"
-    rf"|nvshmem_malloc \( (\d+) \)|(nullptr|NULL|0)\b|{VARIABLE}) "
+    rf" (?:model_tensors (?:\. at \( {STRING} \)|\[ {STRING} \])|(0[xX][0-9a-fA-F']+)[uUlL]{{0,3}}"
+    rf"|nvshmem_malloc \( ({NUMBER}) \)|(nullptr|NULL|0)\b|{VARIABLE}) "
 )
-_ADDED = statement(r" ([+-]) (\d+) ")
+_ADDED = statement(rf" ([+-]) ({NUMBER}) ")
+_NUMBER = later(NUMBER)
 _WORD = later(r"[A-Za-z_]\w*")
 _HANDED = later(r"(?:&\s*|(?<!assert)[(,]\s*)([A-Za-z_]\w*)\s*(?=[,)])")
 _LONGEST_NAME = 256
@@ -264,7 +264,7 @@ class Storage:
                 memory.kind, memory.nbytes = "symmetric", number(match[4])
                 memory.allocation, memory.allocation_end = memory.at, memory.end
             elif match[3]:
-                memory.pointer = match[3].lower()
+                memory.pointer = match[3].lower().replace("'", "")
             else:
                 memory.key = self._string(match, 1 if match.start(1) >= 0 else 2)
         rest = match.end()
@@ -292,7 +292,7 @@ class Storage:
             self._variables[name] = self._pointer(start, stop)
             return
         digits = masked[start:stop].strip()
-        by = number(digits) if digits.isdecimal() else None
+        by = number(digits) if _NUMBER.fullmatch(digits) else None
         shift = known.shift + by if known.shift is not None and by is not None else None
         self._variables[name] = _Pointer(known.memory, shift, known.null)
 
@@ -389,8 +389,3 @@ class Storage:
             unmade=self._unmade(entry),
             unclear=memory.unclear,
         )
-
-
-def number(digits: str) -> int:
-    """Read a byte count; one of absurd length means: larger than any memory."""
-    return int(digits) if len(digits) < 20 else 1 << 63

@@ -42,6 +42,9 @@ _CONSTANT = later(
 _NOT_NEWLINE = re.compile(r"[^\n]")
 _MASK = "\x01"
 
+NUMBER = r"(?:0[xX][0-9a-fA-F][0-9a-fA-F']*|0[bB][01][01']*|[0-9][0-9']*)[uUlLzZ]{0,3}"
+"""A whole number as C++ writes it: ``0xff'ff``, ``0b101``, ``017``, ``1'000UL``."""
+
 
 class _Conditional(msgspec.Struct):
     """An ``#if`` that is open.
@@ -192,3 +195,16 @@ def _masked(text: str, at: int, end: int) -> str:
         return _MASK * (end - at)
     closed = end - at > 1 and text[end - 1] == '"'
     return '"' + _MASK * (end - at - 1 - closed) + '"' * closed
+
+
+def number(digits: str) -> int:
+    """Read a :data:`NUMBER`; one of absurd length means: larger than any memory."""
+    digits = digits.rstrip("uUlLzZ").replace("'", "")
+    base = {"0x": 16, "0b": 2}.get(digits[:2].lower(), 8 if digits.startswith("0") else 10)
+    digits = (digits[2:] if base in (2, 16) else digits).lstrip("0") or "0"
+    if len(digits) > 64 or (base == 8 and not set(digits) <= set("01234567")):
+        return _ABSURD
+    return min(int(digits, base), _ABSURD)
+
+
+_ABSURD = 1 << 63

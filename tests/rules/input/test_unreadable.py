@@ -50,6 +50,25 @@ def test_a_truncated_kernel_names_the_block_that_is_open(cut: str, opened: str) 
     return Expect(Texts(text[: text.rindex(cut) + 1], pair.json_text()), cuda=opened)
 
 
+@pytest.mark.parametrize(("tail", "what"), [("(" * 100_000, "parenthesis"), ("[", "bracket")])
+@fires("MG902", refuses=True)
+def test_a_kernel_with_brackets_that_stay_open(tail: str, what: str) -> Expect:
+    pair = qwen3(2).emit()
+    text = pair.cuda_text()
+    line = text.count("\n") + 1
+    return Expect(
+        Texts(text + tail, pair.json_text()),
+        at=At(".cu", line),
+        says=("is not balanced", f"the {what} opened on line {line} never closes"),
+    )
+
+
+@silent("MG902")
+def test_a_kernel_with_brackets_in_comments() -> Texts:
+    pair = qwen3(2).emit()
+    return Texts(pair.cuda_text() + "// ((([[[\n", pair.json_text())
+
+
 @silent("MG902")
 def test_a_kernel_that_ends_between_two_functions() -> Texts:
     """Nothing is open there: what is missing is another rule's."""
