@@ -11,7 +11,18 @@ from dataclasses import replace
 from pathlib import Path
 
 from mirage_gate.artifacts import model
-from tests.emitter import Model, Pair, qwen3, qwen3_ampere, qwen3_moe, without_block
+from tests.emitter import (
+    Model,
+    Pair,
+    qwen3,
+    qwen3_ampere,
+    qwen3_moe,
+    shared,
+    with_step,
+    without_block,
+)
+from tests.emitter.graph import Program, Tensor
+from tests.emitter.operators import rms_norm
 from tests.model_of import config_of
 
 from .draft import Mutant
@@ -110,6 +121,38 @@ def positions_against_the_pattern(subject: Subject, rng: random.Random) -> Itera
         return
     for layers, other, layer in _holes(rng):
         yield _mutant(without_positions(layers, other), f"layer {layer} of {layers}: {other}")
+
+
+@defect("MG701")
+def class_against_the_pattern(subject: Subject, rng: random.Random) -> Iterator[Mutant]:
+    """No attention, or no feed-forward network, in every n-th layer, but in one more, or less."""
+    if subject.name != "qwen3":
+        return
+    for layers, other, layer in _holes(rng):
+        norm = rng.choice(_NORMS)
+        pair = without_block(qwen3(layers), other, norm).emit()
+        yield _mutant(pair, f"layer {layer} of {layers}: {other} without the block of {norm}")
+
+
+@defect("MG701")
+def step_against_the_pattern(subject: Subject, rng: random.Random) -> Iterator[Mutant]:
+    """A step of its own in every n-th layer, but in one more, or in one less."""
+    if subject.name != "qwen3":
+        return
+    for layers, other, layer in _holes(rng):
+        pair = with_step(qwen3(layers), gated, other).emit()
+        yield _mutant(pair, f"layer {layer} of {layers}: {other}")
+
+
+def gated(p: Program, layer: int, stream: Tensor) -> None:
+    """Two operators, one with a weight of the layer's own."""
+    weight, scale = (
+        p.host(f"layer_{layer}_gate", stream.shape[1]),
+        shared(p, "gated", *stream.shape),
+    )
+    rms_norm(p, "RMS_NORM_HOPPER", stream, weight, scale)
+    rows = (stream.shape[0],)
+    p.run("ELEMENTWISE_ADD_SM100", rows, [stream.cut(x=0), scale.cut(x=0)], [stream.cut(x=0)])
 
 
 _NORMS = ("input_layernorm", "post_attn_layernorm")

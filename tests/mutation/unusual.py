@@ -29,7 +29,7 @@ from tests.emitter.graph import Program, Slot, Tensor
 from tests.emitter.operators import argmax, linear, rms_norm
 from tests.emitter.tasks import KINDS, KINDS_BY_CODE, TaskKind
 
-from .defects_patterns import windowed, with_local_tables
+from .defects_patterns import gated, windowed, with_local_tables
 from .defects_stacks import SHARES, drafted
 from .draft import Mutant
 from .registry import unusual
@@ -510,6 +510,10 @@ def patterns_of_layers(_: Any, rng: random.Random) -> Iterator[Mutant]:
         }
         for what, some in choices.items():
             yield _one(windowed(qwen3(layers).emit(), some), f"a window in {what}, {layers} layers")
+            yield _one(with_step(qwen3(layers), gated, some).emit(), f"a step in {what}, {layers}")
+            norm = rng.choice(("input_layernorm", "post_attn_layernorm"))
+            pair = without_block(qwen3(layers), some, norm).emit()
+            yield _one(pair, f"no block of {norm} in {what}, {layers} layers")
             if len(some) > layers // 8:
                 pair = with_local_tables(qwen3(layers).emit(), some)
                 yield _one(pair, f"local tables in {what}, {layers} layers")

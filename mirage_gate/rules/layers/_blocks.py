@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from mirage_gate.artifacts.names import named_in
 from mirage_gate.rules._words import plural
+from mirage_gate.rules.layers._classes import says
 from mirage_gate.rules.layers._lacks import Lack
 from mirage_gate.rules.layers._shared import is_odd, operator_text
 from mirage_gate.rules.layers._surplus import done_again
 
 if TYPE_CHECKING:
-    from mirage_gate.artifacts.model import Promise
     from mirage_gate.facts import RankFacts
     from mirage_gate.facts.operators import Operator
     from mirage_gate.facts.siblings import Kindred, Siblings
@@ -186,7 +186,8 @@ def _text(facts: RankFacts, block: Sequence[Operator]) -> str:
 def _is_said(facts: RankFacts, siblings: Siblings, layer: int, kind: str) -> bool:
     """Whether the model's configuration says if the layer has the block."""
     model = facts.options.model
-    if model is None or siblings.stack != facts.layers.main:
+    if model is None:
         return False
-    said: Promise = model.attention if kind == ATTENTION else model.feed_forward
-    return layer - facts.features.base in said.having | said.lacking
+    return says(
+        facts, siblings, layer, model.attention if kind == ATTENTION else model.feed_forward
+    )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mirage_gate.rules.layers._blocks import block_in, is_attached, lost_block
 from mirage_gate.rules.layers._lacks import Lack, rotates
+from mirage_gate.rules.layers._patterns import hole_in
 from mirage_gate.rules.layers._shared import (
     in_slot,
     is_odd,
@@ -17,6 +18,7 @@ from mirage_gate.rules.layers._shared import (
     tables_at,
     width_of,
 )
+from mirage_gate.rules.layers._surplus import against_pattern
 
 if TYPE_CHECKING:
     from mirage_gate.facts import RankFacts
@@ -45,7 +47,13 @@ def lacking_operators(facts: RankFacts, siblings: Siblings) -> Iterator[tuple[in
             continue
         members = siblings.class_of(layers[0]).layers
         critical = _critical_operands(facts, column)
-        if critical:
+        hole = hole_in({n: n in layers for n in members})
+        if hole is not None and hole.layer not in layers:
+            yield hole.layer, against_pattern(facts, siblings, column.operators[hole.layer], hole)
+            continue
+        if hole is not None:
+            layers = [n for n in (hole.layer,) if not critical or rotates(facts, n)]
+        elif critical:
             layers = [n for n in layers if rotates(facts, n)]
             if is_periodic(layers, members):
                 continue

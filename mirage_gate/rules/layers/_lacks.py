@@ -9,7 +9,7 @@ import msgspec
 
 from mirage_gate.facts.roles import ABSENT, LACKING, NOTHING
 from mirage_gate.findings import Location
-from mirage_gate.rules.layers._patterns import Hole, hole_in
+from mirage_gate.rules.layers._patterns import WITNESSES, Hole, hole_in, slip_in
 from mirage_gate.rules.layers._shared import (
     in_slot,
     in_words_order,
@@ -73,6 +73,10 @@ def _lacking_operand(
     usual = majority_of(contents[n] for n in having)
     critical = tables_at(facts, usual, having)
     hole = hole_in({n: n in without for n in contents})
+    if hole is None and critical and min(len(without), len(having)) >= WITNESSES:
+        hole = slip_in(without, contents) or slip_in(having, contents)
+        if hole is not None and hole.layer in (min(contents), max(contents)):
+            return  # the first and the last layer may differ in any pattern
     if hole is not None:
         having = hole.like
         if hole.layer not in without:

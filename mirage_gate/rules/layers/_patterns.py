@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from typing import NamedTuple, TypeVar
 
 _LONGEST = 16
@@ -12,7 +12,7 @@ _LONGEST = 16
 _TIMES = 4
 """How often a period must fit into the layers, to be one."""
 
-_WITNESSES = 3
+WITNESSES = 3
 """How many layers must have what the one in the hole was to have."""
 
 Label = TypeVar("Label", bound=Hashable)
@@ -46,7 +46,26 @@ def hole_in(labels: Mapping[int, Label]) -> Hole | None:
         if not odd:
             return None
         label, times = usual[odd[0] % period]
-        if len(odd) == 1 and times >= _WITNESSES and found is None:
+        if len(odd) == 1 and times >= WITNESSES and found is None:
             alike = [n for n in labels if n % period == odd[0] % period and labels[n] == label]
             found = Hole(odd[0], period, sorted(alike))
     return found
+
+
+def slip_in(some: Collection[int], layers: Collection[int]) -> Hole | None:
+    """Find the one layer but for which some layers are every second, third, … of all.
+
+    Less is asked than of a hole: of layers that are no pattern something is said in any case,
+    and this is which of them. None where more than one may be it.
+    """
+    found: list[Hole] = []
+    for step in range(2, min(_LONGEST, len(layers) // 2) + 1):
+        for rest in range(step):
+            every = {n for n in layers if n % step == rest}
+            odd = every ^ set(some)
+            if len(odd) == 1 and len(every - odd) >= WITNESSES:
+                (layer,) = odd
+                inside = layer in every
+                like = every - odd if inside else set(layers) - every - odd
+                found.append(Hole(layer, step, sorted(like)))
+    return found[0] if len({hole.layer for hole in found}) == 1 else None

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from mirage_gate.rules.layers._lacks import Lack
+from mirage_gate.rules.layers._patterns import Hole, hole_in
 from mirage_gate.rules.layers._shared import is_odd, operator_text
 
 if TYPE_CHECKING:
@@ -33,6 +34,11 @@ def surplus_operators(facts: RankFacts, siblings: Siblings) -> Iterator[tuple[in
     ends = {min(siblings.layers, default=-1), max(siblings.layers, default=-1)}
     for (number, task_type, weight, again), operators in extra.items():
         members = siblings.classes[number].layers
+        hole = hole_in({n: n in operators for n in members})
+        if hole is not None:
+            operator = operators.get(hole.layer, operators[min(operators)])
+            yield hole.layer, against_pattern(facts, siblings, operator, hole)
+            continue
         if not is_odd(operators, members):
             continue
         name = operator_text(facts, task_type, weight)
@@ -54,6 +60,29 @@ def surplus_operators(facts: RankFacts, siblings: Siblings) -> Iterator[tuple[in
                     meant=not again,
                 ),
             )
+
+
+def against_pattern(facts: RankFacts, siblings: Siblings, operator: Operator, hole: Hole) -> Lack:
+    """Say that one layer has an operator, or has it not, against the pattern of all others.
+
+    ``operator`` is the layer's own, or that of one which has it.
+    """
+    name = operator_text(facts, operator.task_type, operator.weight)
+    row = siblings.layers[hole.layer]
+    has = operator in row
+    theirs = siblings.layers[operator.place or 0]
+    behind = operator if has else row[min(theirs.index(operator), len(row) - 1)]
+    return Lack(
+        order=(1 << 30) + theirs.index(operator),
+        operator=name,
+        state="one too many" if has else "missing",
+        tensors=(name,),
+        critical=False,
+        at=facts.in_graph("all_tasks", behind.first, "task_type"),
+        siblings={n: siblings.layers[n][0] for n in hole.like},
+        index=-1,
+        surplus=has,
+    )
 
 
 def done_again(row: Collection[Operator], operator: Operator) -> bool:

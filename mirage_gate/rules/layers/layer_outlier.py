@@ -11,6 +11,7 @@ from mirage_gate.findings import Finding, Location, Severity
 from mirage_gate.rules._words import declared, in_layers
 from mirage_gate.rules.base import Rule
 from mirage_gate.rules.layers._blocks import odd_blocks
+from mirage_gate.rules.layers._classes import class_holes
 from mirage_gate.rules.layers._gaps import lacking_operators
 from mirage_gate.rules.layers._lacks import Lack, lacking_operands
 from mirage_gate.rules.layers._shared import listed, of_layer, slot_at, these_layers
@@ -46,7 +47,9 @@ RULE = Rule(
         done, and so is another kernel on the same weight; the first and the last layer may
         have a step of their own. So is a whole block that few layers lack, attention or the
         feed-forward network, if nothing is attached for it: searched architectures are built
-        so, and a configuration that says otherwise makes it MG005.
+        so, and a configuration that says otherwise makes it MG005. Where every second, third, …
+        layer has an operator, an operand or all of another kind's operators, the one layer
+        that breaks the pattern is the outlier; the first and the last layer may differ in it.
     """,
 )
 
@@ -64,6 +67,7 @@ def layer_outlier(facts: RankFacts) -> Iterator[Finding]:
             lacking_operators(facts, stack),
             surplus_operators(facts, stack),
             odd_blocks(facts, stack),
+            class_holes(facts, stack),
         ):
             (meant if lack.meant else certain)[layer].append(lack)
         yield from _findings(facts, stack, certain)

@@ -401,3 +401,103 @@ def test_one_layer_has_an_adapter() -> Pair:
 @silent("MG701")
 def test_the_first_or_last_layer_has_an_adapter(layers: Collection[int]) -> Pair:
     return with_step(qwen3(16), adapter, list(layers)).emit()
+
+
+# -- Patterns with one hole --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("layers", "without", "odd"),
+    [
+        (13, [0, 4, 6, 8, 12], 6),  # every fourth, and 6
+        (12, [3, 4, 7, 11], 4),
+        (18, [2, 5, 11, 14, 17], 8),  # every third but 8
+        (8, [1, 3, 5, 6, 7], 6),
+    ],
+)
+@fires("MG701", beside=("MG701",))
+def test_one_layer_is_off_a_short_pattern(layers: int, without: list[int], odd: int) -> Expect:
+    """Few layers, but the finding accuses the one and not the others."""
+    model = qwen3(layers)
+    for layer in without:
+        model = model.without_rope(layer=layer)
+    severity = Severity.ERROR if odd in without else Severity.WARNING
+    pair, says = model.emit(), (f"layer {odd} {'runs without' if odd in without else 'has'} cos",)
+    at = first_slot(pair, f"layer_{odd}_k_cache", 5)
+    return Expect(pair, graph=at, says=says, severity=severity, once=True)
+
+
+@pytest.mark.parametrize(
+    "without", [[3, 7, 11, 15], [0, 3, 7, 11, 15], [3, 7, 11], [0, 5, 10, 15], [5, 10, 15]]
+)
+@silent("MG701")
+def test_a_pattern_whose_ends_differ(without: list[int]) -> Pair:
+    model = qwen3(16)
+    for layer in without:
+        model = model.without_rope(layer=layer)
+    return model.emit()
+
+
+def scaled(p: Program, layer: int, stream: Tensor) -> None:
+    """Two operators, one with a weight of its own."""
+    weight = p.host(f"layer_{layer}_gamma", stream.shape[1])
+    scale = shared(p, "scaled", *stream.shape)
+    rms_norm(p, "RMS_NORM_HOPPER", stream, weight, scale)
+    rows = (stream.shape[0],)
+    p.run("ELEMENTWISE_ADD_SM100", rows, [stream.cut(x=0), scale.cut(x=0)], [stream.cut(x=0)])
+
+
+def holed(layers: int, every: int, first: int, hole: int) -> list[int]:
+    """Every so many layers from one on, but for one that has it not, or has it beside them."""
+    return sorted(set(range(first, layers, every)) ^ {hole})
+
+
+def opening(pair: Pair, tensor: str, behind: bool = False) -> Path:
+    """The first task of the operator that carries a tensor, or of the one behind it."""
+    tasks = pair.graph["all_tasks"]
+    carriers = carrying(pair, tensor)
+    task = tasks.index(carriers[-1]) + 1 if behind else tasks.index(carriers[0])
+    return ("all_tasks", task, "task_type")
+
+
+@pytest.mark.parametrize("step", [scaled, adapter])
+@pytest.mark.parametrize(("every", "first"), [(2, 1), (3, 0), (4, 3)])
+@silent("MG701", passes=True)
+def test_a_step_in_every_nth_layer(step: Any, every: int, first: int) -> Pair:
+    return with_step(qwen3(24), step, range(first, 24, every)).emit()
+
+
+@pytest.mark.parametrize(("every", "first", "hole"), [(3, 0, 6), (4, 3, 15), (4, 0, 8), (5, 1, 11)])
+@fires("MG701", Severity.WARNING, once=True)
+def test_a_step_in_every_nth_layer_but_one(every: int, first: int, hole: int) -> Expect:
+    pair = with_step(qwen3(36), scaled, holed(36, every, first, hole)).emit()
+    says = (f"layer {hole} runs without", "layer_N_gamma")
+    return Expect(pair, graph=opening(pair, f"layer_{hole}_down_proj"), says=says)
+
+
+@pytest.mark.parametrize(("every", "first", "more"), [(4, 3, 16), (4, 0, 7), (5, 1, 12)])
+@fires("MG701", Severity.WARNING, once=True)
+def test_a_step_in_every_nth_layer_and_one_more(every: int, first: int, more: int) -> Expect:
+    pair = with_step(qwen3(36), scaled, holed(36, every, first, more)).emit()
+    says = (f"layer {more} has", "layer_N_gamma")
+    return Expect(pair, graph=opening(pair, f"layer_{more}_gamma"), says=says)
+
+
+@pytest.mark.parametrize(
+    ("every", "first", "layer"), [(2, 1, 11), (3, 0, 6), (4, 3, 14), (6, 5, 17)]
+)
+@pytest.mark.parametrize("norm", [INPUT_NORM, POST_NORM])
+@fires("MG701", Severity.WARNING, once=True)
+def test_a_pattern_of_classes_with_one_hole(
+    norm: str, every: int, first: int, layer: int
+) -> Expect:
+    without = holed(36, every, first, layer)
+    pair = without_block(qwen3(36), without, norm).emit()
+    name = f"layer_{layer}_"
+    if norm == INPUT_NORM:
+        has_not = opening(pair, f"{name}gatedup_proj", behind=True)
+        at = has_not if layer in without else opening(pair, f"{name}v_cache")
+    else:
+        at = opening(pair, name + ("o_proj" if layer in without else POST_NORM))
+    says = (f"layer {layer} runs without the operators of a dense", "its sequence of operators is")
+    return Expect(pair, graph=at, says=says)
