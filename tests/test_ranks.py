@@ -313,6 +313,39 @@ def test_a_big_rank_whose_second_process_dies_was_not_audited(
     assert report.exit_status("never") != 0
 
 
+def _dies_of(number: int) -> int:
+    if number % 10 == 7:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if number % 10 == 8:
+        raise ValueError(number)
+    return number
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forks")
+def test_many_small_things_share_processes_and_one_that_dies_takes_none_with_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    started: list[object] = []
+    start = workers._start
+
+    def starts(*arguments: Any) -> workers.Process:
+        started.append(arguments)
+        return start(*arguments)
+
+    monkeypatch.setattr(workers, "_start", starts)
+    assert workers.each(_dies_of, [(10 * number,) for number in range(1_000)], 2) == [
+        10 * number for number in range(1_000)
+    ]
+    assert len(started) < 20
+    results = workers.each(_dies_of, [(number,) for number in range(100)], 3)
+    for number, result in enumerate(results):
+        if number % 10 in (7, 8):
+            assert isinstance(result, workers.Broke)
+            assert ("killed by signal 9", "ValueError")[number % 10 - 7] in result.reason
+        else:
+            assert result == number
+
+
 def test_one_rank_or_small_files_need_no_processes(tmp_path: Path) -> None:
     found = pairs.find([write(tmp_path, TP2.emit_all())])
     assert all_ranks.default_jobs(found) == 1

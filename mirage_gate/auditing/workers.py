@@ -1,4 +1,4 @@
-"""Processes: one for each rank, or one beside a big rank that asks half of the rules.
+"""Processes: one for each rank, or for some of many, or one beside a big rank.
 
 Each sends back a small result. A rank of which a process is killed or breaks was not audited,
 and the run does not pass.
@@ -17,6 +17,9 @@ from typing import Any
 import msgspec
 
 from mirage_gate import steps
+
+_PROCESSES = 8
+"""Processes, for each of those at a time, in which many things are done: few have one each."""
 
 
 class Broke(msgspec.Struct):
@@ -60,24 +63,37 @@ class Process(msgspec.Struct, eq=False):
         self.result.close()
 
 
-def _work(result: Connection, watched: bool, do: Callable[..., object], *arguments: object) -> None:
-    try:
-        with steps.watching(result.send if watched else None):
-            sent = do(*arguments)
-    except BaseException as error:  # whatever it is, the parent must hear of it
-        sent = Broke(f"the audit broke: {type(error).__name__}: {error}")
-    result.send(sent)
+def _work(
+    result: Connection,
+    watched: bool,
+    do: Callable[..., object],
+    arguments: Sequence[tuple[object, ...]],
+) -> None:
+    for some in arguments:
+        try:
+            with steps.watching(result.send if watched else None):
+                sent = do(*some)
+        except BaseException as error:  # whatever it is, the parent must hear of it
+            sent = Broke(f"the audit broke: {type(error).__name__}: {error}")
+        result.send(sent)
     result.close()
 
 
-def start(do: Callable[..., object], *arguments: object, watched: bool = False) -> Process:
-    """Begin something; its result is sent back, and must be small.
+def start(do: Callable[..., object], *arguments: object) -> Process:
+    """Begin something; its result is sent back, and must be small."""
+    return _start(do, [arguments], watched=False)
+
+
+def _start(
+    do: Callable[..., object], arguments: Sequence[tuple[object, ...]], watched: bool
+) -> Process:
+    """Begin something with each of some arguments in turn; every result is sent back.
 
     ``watched``: so are its steps, which must then be received, or it waits.
     """
     context: Any = multiprocessing.get_context("fork" if can_fork() else "spawn")
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_work, args=(sender, watched, do, *arguments), daemon=True)
+    process = context.Process(target=_work, args=(sender, watched, do, arguments), daemon=True)
     process.start()
     sender.close()
     return Process(process, receiver)
@@ -95,24 +111,38 @@ def each(
 ) -> list[object]:
     """Do something with each of some arguments, in up to ``at_once`` processes at a time.
 
-    Gives what each sends, in order, or a :class:`Broke`; their steps are passed on.
+    Where there are many, a process does some of them, one after the other. Gives what comes of
+    each, in order, or a :class:`Broke`; their steps are passed on.
     """
+    many = max(1, len(arguments) // (at_once * _PROCESSES))
+    waiting = [
+        list(range(first, min(first + many, len(arguments))))
+        for first in range(0, len(arguments), many)
+    ][::-1]
     results: dict[int, object] = {}
-    waiting = list(range(len(arguments)))[::-1]
-    running: dict[int, Process] = {}
+    running: list[tuple[Process, list[int]]] = []
     try:
         while waiting or running:
             while waiting and len(running) < at_once:
-                index = waiting.pop()
-                running[index] = start(do, *arguments[index], watched=steps.watched())
-            ready = wait([process.result for process in running.values()])
-            for index in [index for index, process in running.items() if process.result in ready]:
-                sent = running[index].receive()
+                left = waiting.pop()
+                some = [arguments[index] for index in left]
+                running.append((_start(do, some, steps.watched()), left))
+            ready = wait([process.result for process, _ in running])
+            for work in [work for work in running if work[0].result in ready]:
+                process, left = work
+                sent = process.receive()
                 if isinstance(sent, steps.Step):
                     steps.pass_on(sent)
+                    continue
+                index = left.pop(0)
+                if sent is None or not left:
+                    running.remove(work)
+                    results[index] = process.end(sent)
+                    if left:  # it died of one of them: another does the others
+                        waiting.append(left)
                 else:
-                    results[index] = running.pop(index).end(sent)
+                    results[index] = sent
     finally:
-        for process in running.values():
+        for process, _ in running:
             process.stop()
     return [results[index] for index in range(len(arguments))]
