@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mirage_gate import steps
+from mirage_gate.facts import RankFacts
 from mirage_gate.findings import Finding
 from mirage_gate.rules.base import Rule, Scope, all_rules
 
 if TYPE_CHECKING:
     from mirage_gate.auditing.selection import Selection
-    from mirage_gate.facts import RankFacts
 
 MANY = 50_000
 """From so many tasks on a second process saves more than it costs."""
@@ -43,7 +43,8 @@ def ask_of_rank(facts: RankFacts, selection: Selection, beside: bool = False) ->
     """
     rules = _speaking("rank", selection)
     aside = [rule for rule in rules if rule.folder in _ASIDE]
-    if not (beside and len(facts.graph.tasks) >= MANY and 0 < len(aside) < len(rules)):
+    beside = beside and len(facts.graph.tasks) >= MANY and facts.shortened is None
+    if not (beside and 0 < len(aside) < len(rules)):
         return _ask(facts, rules, selection)
     from mirage_gate.auditing import workers
 
@@ -73,11 +74,18 @@ def _ask(subject: object, rules: Sequence[Rule], selection: Selection) -> Answer
     for number, rule in enumerate(rules):
         steps.say(f"judging {rule.id}", number, len(rules))
         try:
-            if rule.check is not None:
+            if rule.check is not None and not _silent_in_short(rule, subject):
                 found += _listed([selection.weigh(finding) for finding in rule.check(subject)])
         except Exception as error:
             return found, f"internal error in {rule.id}: {type(error).__name__}: {error}"
     return found, ""
+
+
+def _silent_in_short(rule: Rule, subject: object) -> bool:
+    """Whether a rule finds nothing in a graph without the layers that repeat others."""
+    if not (rule.repeats and rule.check and isinstance(subject, RankFacts) and subject.shortened):
+        return False
+    return next(rule.check(subject.shortened.facts), None) is None
 
 
 def _listed(found: list[Finding]) -> list[Finding]:

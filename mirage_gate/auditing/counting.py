@@ -5,8 +5,10 @@ Of a rank's facts, or of the summary that is left of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from mirage_gate.agreed.summary import Summary
 from mirage_gate.facts import RankFacts
@@ -15,10 +17,13 @@ from mirage_gate.report import Coverage, LayerUse, PlanBlock, PlanLine, RankRepo
 
 if TYPE_CHECKING:
     from mirage_gate.facts.coverage import Use
+    from mirage_gate.facts.shortened import Shortened
+    from mirage_gate.facts.wiring import Access
 
 
 def of_facts(facts: RankFacts, failure: str, by_layer: bool) -> RankReport:
     """Give the rank as a report shows it; ``by_layer`` says of each tensor what each does."""
+    short = facts.shortened
     return RankReport(
         rank=facts.rank,
         cuda_path=facts.cuda.path,
@@ -31,10 +36,10 @@ def of_facts(facts: RankFacts, failure: str, by_layer: bool) -> RankReport:
         coverage=tuple(_of_facts(facts, by_layer)),
         type_names={
             code: facts.task_type(code).name
-            for code in sorted({group.task_type for group in facts.wiring.groups})
+            for code in sorted({alike.task_type for alike in facts.graph.alike})
         },
         plan=tuple(_plan(facts)) if by_layer else (),
-        unchecked=facts.signatures.constants.unchecked,
+        unchecked=(short.facts if short else facts).signatures.constants.unchecked,
     )
 
 
@@ -81,23 +86,58 @@ def of_summary(summary: Summary) -> RankReport:
 
 
 def _of_facts(facts: RankFacts, by_layer: bool) -> Iterator[Coverage]:
-    wiring = facts.wiring
+    count = _by_likeness(facts.shortened) if facts.shortened and not by_layer else None
     for name, declaration in facts.declared.items():
-        consumers, producers = wiring.consumers(name), wiring.producers(name)
+        used = count(name) if count else _used(facts.wiring.of(name))
         yield Coverage(
             tensor=name,
             kind=declaration.kind,
             nbytes=declaration.nbytes,
             location=declaration.location,
             critical=facts.is_critical(declaration),
-            input_refs=wiring.input_refs(name),
-            output_refs=wiring.output_refs(name),
-            consumers=tasks_in(consumers),
-            producers=tasks_in(producers),
-            consumer_task_types=types_of(consumers),
-            producer_task_types=types_of(producers),
+            input_refs=used.input_refs,
+            output_refs=used.output_refs,
+            consumers=sum(used.read.values()),
+            producers=sum(used.written.values()),
+            consumer_task_types=tuple(sorted(used.read)),
+            producer_task_types=tuple(sorted(used.written)),
             layers=tuple(_by_layer(facts, name)) if by_layer else (),
         )
+
+
+class _Used(msgspec.Struct, frozen=True):
+    """How many entries carry a tensor, and how many tasks of each type read and write it."""
+
+    input_refs: int
+    output_refs: int
+    read: dict[int, int]
+    written: dict[int, int]
+
+
+def _by_likeness(short: Shortened) -> Callable[[str], _Used]:
+    """Count in the short graph, each layer as often as the whole has it."""
+    wiring = short.facts.wiring
+    return lambda name: _used(wiring.of(short.like(name)), short.times(name))
+
+
+def _used(accesses: Iterable[Access], times: Sequence[int] | None = None) -> _Used:
+    refs = {True: 0, False: 0}
+    read: dict[int, int] = {}
+    written: dict[int, int] = {}
+    reading: set[int] = set()
+    writing: set[int] = set()
+    for access in accesses:
+        group = access.group
+        count = group.count * times[group.number] if times else group.count
+        refs[access.is_input] += count
+        # A task that carries a tensor twice is one that reads it.
+        if access.reads and group.number not in reading:
+            reading.add(group.number)
+            read[group.task_type] = read.get(group.task_type, 0) + count
+        if access.writes and group.number not in writing:
+            writing.add(group.number)
+            written[group.task_type] = written.get(group.task_type, 0) + count
+    return _Used(refs[True], refs[False], read, written)
 
 
 def _by_layer(facts: RankFacts, name: str) -> Iterator[LayerUse]:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from mirage_gate.facts.plan.comparing import Planned
     from mirage_gate.facts.regions import Regions
     from mirage_gate.facts.roles import Roles
+    from mirage_gate.facts.shortened import Shortened
     from mirage_gate.facts.siblings import Siblings
     from mirage_gate.facts.signatures import Signatures
     from mirage_gate.facts.signatures.notation import Kernel
@@ -210,11 +211,21 @@ class RankFacts:
 
         return fold(self.program)
 
+    @cached_property
+    def shortened(self) -> Shortened | None:
+        """The same graph without the layers that repeat others; None where none do."""
+        from mirage_gate.facts.shortened import shortened
+
+        return shortened(self)
+
     def release(self) -> None:
         """Let go of everything.
 
         Facts refer to each other in circles. The garbage collector would have to find them.
         """
+        short = vars(self).get("shortened")
+        if short is not None:
+            short.facts.release()
         vars(self).clear()
 
     @cached_property

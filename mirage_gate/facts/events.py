@@ -90,16 +90,33 @@ class EventGraph:
         self.events = facts.graph.events
         self.count = len(self.events)
         self.end = self.count - 1
-        groups = facts.wiring.groups
+
+    @cached_property
+    def weight(self) -> list[int]:
+        """How many tasks of each group run."""
         # Task 0 only ends a worker, and task 1 is not launched by event 1.
-        self.weight = [group.count - (group.first == 0) for group in groups]
-        self.signals = [
-            weight * self._signals(group) for weight, group in zip(self.weight, groups, strict=True)
+        return [group.count - (group.first == 0) for group in self._facts.wiring.groups]
+
+    @cached_property
+    def signals(self) -> list[int]:
+        """How often each group triggers its event in one iteration."""
+        return [
+            weight * self._signals(group)
+            for weight, group in zip(self.weight, self._facts.wiring.groups, strict=True)
         ]
-        self.waits = [
-            NOTHING if self._outside(group) else self._waits(group.dependent) for group in groups
+
+    @cached_property
+    def waits(self) -> list[int]:
+        """The event that each group waits for."""
+        return [
+            NOTHING if self._outside(group) else self._waits(group.dependent)
+            for group in self._facts.wiring.groups
         ]
-        self.fires = [self._position(group.trigger) for group in groups]
+
+    @cached_property
+    def fires(self) -> list[int]:
+        """The event that each group triggers."""
+        return [self._position(group.trigger) for group in self._facts.wiring.groups]
 
     @staticmethod
     def _outside(group: Group) -> bool:

@@ -37,6 +37,9 @@ class QueueStall(msgspec.Struct, frozen=True):
 
 def queue_stall(facts: RankFacts, workers: int) -> QueueStall | None:
     """Give the point at which ``workers`` workers wait for a task behind them; None for none."""
+    short = facts.shortened
+    if short is not None and next(_late_events(short.facts), None) is None:
+        return None  # nor is any late in the layers that repeat those
     late = set(_late_events(facts))
     return _run(facts, workers, late) if late else None
 

@@ -236,6 +236,11 @@ class Wiring:
                 accesses[names[tensor]].append(access)
         return dict(accesses)
 
+    @cached_property
+    def carried(self) -> frozenset[str]:
+        """The names of the tensors that tasks carry."""
+        return frozenset(self._names)
+
     def of(self, name: str) -> list[Access]:
         """Every reference to one tensor; none is an empty list."""
         return self.accesses.get(name, [])

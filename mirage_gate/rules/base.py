@@ -34,6 +34,12 @@ class Rule:
     is the default, which a finding may lower. ``scope`` says what ``check`` is given; it is
     None for what the readers themselves report (MG9: the files could not be taken in).
     ``folder`` names the family by its folder: ``wiring``, ``bytes``.
+
+    ``repeats`` says of a rule about one rank that it looks at tasks, events and bytes near
+    each other, so that what it finds in a layer it finds in every layer that is the same. It is
+    asked of a graph without the layers that repeat others (:mod:`mirage_gate.facts.shortened`)
+    first, and of the whole only where it finds something. A rule that counts layers, or
+    holds one against most others, must not say so.
     """
 
     def __init__(
@@ -48,12 +54,14 @@ class Rule:
         fix: str,
         limits: str = "",
         scope: Scope = "rank",
+        repeats: bool = False,
     ) -> None:
         self.id = id
         self.name = name
         self.severity = severity
         self.claim = claim
         self.scope = scope
+        self.repeats = repeats
         self.folder = ""
         self.check: Check | None = None
         self._texts = {"why": why, "example": example, "fix": fix, "limits": limits}

@@ -28,6 +28,7 @@ RULE = Rule(
         The rotary tables stand in every attention task with `"dims": [0, 128]`.
     """,
     fix="Give the operator a grid that divides the tensor, or the tensor as many rows.",
+    repeats=True,
 )
 
 

@@ -28,6 +28,7 @@ RULE = Rule(
     """,
     example="A bfloat16 tile at byte 4097.",
     fix="Correct the offset: offsets are bytes, dims and strides are elements.",
+    repeats=True,
 )
 
 

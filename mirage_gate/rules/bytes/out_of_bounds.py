@@ -29,6 +29,7 @@ RULE = Rule(
         The size of a host tensor is not in the files. A remote write's descriptor runs past
         the local buffer by design.
     """,
+    repeats=True,
 )
 
 

@@ -35,6 +35,7 @@ RULE = Rule(
         against the same weight in other layers. Buffers that are also accessed with rows
         picked at run time are left out.
     """,
+    repeats=True,
 )
 
 

@@ -35,6 +35,7 @@ RULE = Rule(
         Only where another run of the same kernel fills the same buffer further. Buffers that
         are also accessed with rows picked at run time, or from other ranks, are left out.
     """,
+    repeats=True,
 )
 
 

@@ -31,6 +31,7 @@ RULE = Rule(
         Different kernels may view one buffer under different shapes; only tasks of one
         (type, variant) and slot are compared.
     """,
+    repeats=True,
 )
 
 

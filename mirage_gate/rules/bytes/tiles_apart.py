@@ -40,6 +40,7 @@ RULE = Rule(
         operator is described by `operator` under `task-types`; a built-in one that a fork
         has changed can be described anew there, or be waived.
     """,
+    repeats=True,
 )
 
 _HINTS = {

@@ -39,6 +39,7 @@ RULE = Rule(
         A buffer that is deliberately reused under another type, and a view of float8 as uint8, can
         be waived.
     """,
+    repeats=True,
 )
 
 

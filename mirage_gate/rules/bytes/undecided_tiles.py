@@ -29,6 +29,7 @@ RULE = Rule(
         Look at the tiles' dims, strides and data type: they are most likely damaged. A data
         type that is newer than the gate needs its size in `mirage_gate/facts/regions.py`.
     """,
+    repeats=True,
 )
 
 

@@ -32,6 +32,7 @@ RULE = Rule(
         Slots whose rows are picked at run time, and slots that other ranks write, prove
         nothing here and are left out.
     """,
+    repeats=True,
 )
 
 

@@ -30,6 +30,7 @@ RULE = Rule(
     """,
     example="`trigger_event` has position 900, and the graph has 726 events.",
     fix="Emit the graph again; in an emitter of your own, look at how ids are put together.",
+    repeats=True,
 )
 
 

@@ -28,6 +28,7 @@ RULE = Rule(
         that its own output leads to. In the builder this is an operator that reads what a
         later operator makes.
     """,
+    repeats=True,
 )
 
 

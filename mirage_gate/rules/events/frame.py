@@ -28,6 +28,7 @@ RULE = Rule(
     """,
     example="The last event has the type 900 (EMPTY): no iteration ever ends.",
     fix="Emit the graph again; in an emitter of your own, keep these places as they are.",
+    repeats=True,
 )
 
 

@@ -31,6 +31,7 @@ RULE = Rule(
         Event 4 has the range 107..108, and task 107 has event 5 as its `dependent_event`.
     """,
     fix="Emit the graph again. In an emitter of your own, number tasks and ranges in one pass.",
+    repeats=True,
 )
 
 

@@ -35,6 +35,7 @@ RULE = Rule(
         Ranks are taken to be alike: what this rank triggers on the others, they trigger here.
         Loaders of September 2025 and before knew no tag on what a task waits for.
     """,
+    repeats=True,
 )
 
 

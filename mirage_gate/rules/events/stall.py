@@ -33,6 +33,7 @@ RULE = Rule(
         Workers take their tasks in order, which could block them earlier than the counts
         say; how many workers there are is not in the files.
     """,
+    repeats=True,
 )
 
 

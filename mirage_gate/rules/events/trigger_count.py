@@ -40,6 +40,7 @@ RULE = Rule(
         program, so as many are expected as this rank sends to the others' event of the same
         position; MG606 adds up the real ones where all ranks are at hand.
     """,
+    repeats=True,
 )
 
 

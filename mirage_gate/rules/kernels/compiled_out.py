@@ -37,6 +37,7 @@ RULE = Rule(
         An error where a critical tensor is concerned or address 0 is read, a warning else. A flag
         that is decided at run time is not judged.
     """,
+    repeats=True,
 )
 
 

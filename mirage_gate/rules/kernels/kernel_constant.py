@@ -38,6 +38,7 @@ RULE = Rule(
         Strides along an axis of one element are not compared: nobody takes them. A fork's own
         device function can be described under `kernels`, and one that it has changed anew.
     """,
+    repeats=True,
 )
 
 

@@ -25,6 +25,7 @@ RULE = Rule(
     """,
     example='`"dims": [8, 128]` beside `"strides": [128]`.',
     fix="Split the operator, or fuse its operands.",
+    repeats=True,
 )
 
 

@@ -32,6 +32,7 @@ RULE = Rule(
         Only fields that the body reads are looked at: in others stands what the union holds. Tasks
         that are all alike are MG505's to tell.
     """,
+    repeats=True,
 )
 
 

@@ -24,6 +24,7 @@ RULE = Rule(
     """,
     example="The body names `task_desc->input_ptrs[4]`, and its tasks have four inputs.",
     fix="Give the operator the tensor it lacks, or emit kernel and graph together.",
+    repeats=True,
 )
 
 

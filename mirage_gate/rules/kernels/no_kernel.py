@@ -29,6 +29,7 @@ RULE = Rule(
     """,
     example="Tasks of type 156 and variant 2 exist, and the chain ends at variant 1.",
     fix="Emit kernel and graph again, together; register the task type's generator.",
+    repeats=True,
 )
 
 

@@ -28,6 +28,7 @@ RULE = Rule(
     """,
     example="Eight QUANTIZE_FP8 tasks each quantise the whole tensor and read no metadata.",
     fix="Give the operator a grid whose tasks differ, or a grid of one.",
+    repeats=True,
 )
 
 

@@ -26,6 +26,7 @@ RULE = Rule(
         Give `--runtime-header` the fork's header, and describe the slots under `task-types`
         in the configuration.
     """,
+    repeats=True,
 )
 
 

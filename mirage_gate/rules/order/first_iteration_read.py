@@ -31,6 +31,7 @@ RULE = Rule(
         (a host tensor says so in the builder).
     """,
     limits="Reads whose rows are picked at run time are not judged.",
+    repeats=True,
 )
 
 

@@ -33,6 +33,7 @@ RULE = Rule(
         Let some task wait for the event and lead on to END, or let the tasks trigger END
         itself and count them there.
     """,
+    repeats=True,
 )
 
 

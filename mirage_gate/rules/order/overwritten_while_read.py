@@ -30,6 +30,7 @@ RULE = Rule(
         from it, or give it a buffer of its own.
     """,
     limits=LIMITS,
+    repeats=True,
 )
 
 

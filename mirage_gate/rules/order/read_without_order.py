@@ -32,6 +32,7 @@ RULE = Rule(
         count it there.
     """,
     limits=LIMITS,
+    repeats=True,
 )
 
 

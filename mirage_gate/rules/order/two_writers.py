@@ -28,6 +28,7 @@ RULE = Rule(
         operator depend on the first.
     """,
     limits=LIMITS,
+    repeats=True,
 )
 
 

@@ -35,6 +35,7 @@ RULE = Rule(
         layer, or by an attention kernel that is made for this many ranks. Where none of
         them is there, nothing is said.
     """,
+    repeats=True,
 )
 
 

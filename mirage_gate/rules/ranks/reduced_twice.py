@@ -25,6 +25,7 @@ RULE = Rule(
     example="A second all-reduce takes `attn_allreduce_out`, which is an all-reduce's result.",
     fix="Take the second sum out, or sum what the projection has made.",
     limits="Sums, norms, copies and additions of them are known to be alike on every rank.",
+    repeats=True,
 )
 
 

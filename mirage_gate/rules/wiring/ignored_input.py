@@ -32,6 +32,7 @@ RULE = Rule(
     """,
     fix="Emit a kernel that reads the slot, or wire the tensor to the operator that does.",
     limits="Of several ranks one adds the residual; that none does is MG609's to say.",
+    repeats=True,
 )
 
 _NEEDED = frozenset({"r", "weight"})

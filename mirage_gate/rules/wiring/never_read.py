@@ -31,6 +31,7 @@ RULE = Rule(
         A fork's own final step is told apart with `final = true` in `task-types`. A note where
         the kernel writes it beside its proper result, and that one is read.
     """,
+    repeats=True,
 )
 
 

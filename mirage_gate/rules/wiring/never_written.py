@@ -24,6 +24,7 @@ RULE = Rule(
     """,
     example="`mtp_target_token_ids` is read by the verification step and no task writes it.",
     fix="Wire the operator that should produce the tensor, or read the one that it does write.",
+    repeats=True,
 )
 
 

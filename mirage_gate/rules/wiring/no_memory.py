@@ -34,6 +34,7 @@ RULE = Rule(
         Memory that a function of the user's own gives is taken for memory. Tensors that no
         task touches are not looked at.
     """,
+    repeats=True,
 )
 
 

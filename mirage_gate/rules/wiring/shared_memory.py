@@ -44,9 +44,10 @@ _MOST = 64
 def shared_memory(facts: RankFacts) -> Iterator[Finding]:
     sharing: dict[str, list[Declaration]] = {}
     for d in facts.declared.values():
-        if d.memory.startswith("@") and facts.wiring.real(d.name):
+        if d.memory.startswith("@"):
             sharing.setdefault(d.memory, []).append(d)
-    for found in sharing.values():
+    for entered in sharing.values():
+        found = [d for d in entered if len(entered) > 1 and facts.wiring.real(d.name)]
         told: set[str] = set()
         for one, other in combinations(found[:_MOST], 2):
             if other.name in told or not _overlap(facts, one, other):

@@ -25,6 +25,7 @@ RULE = Rule(
     """,
     example='A task reads `"base_ptr": "mlp_final"`, and the `.cu` declares `mlp_out`.',
     fix="Emit both files again, together; never mix the halves of two builds.",
+    repeats=True,
 )
 
 

@@ -30,8 +30,9 @@ RULE = Rule(
 
 @RULE.checked_by
 def unused_buffer(facts: RankFacts) -> Iterator[Finding]:
+    carried = facts.wiring.carried
     for name, declaration in facts.declared.items():
-        if declaration.kind not in (*BUFFERS, "unknown") or facts.wiring.of(name):
+        if declaration.kind not in (*BUFFERS, "unknown") or name in carried:
             continue
         if facts.is_critical(declaration):
             continue  # MG101 says it

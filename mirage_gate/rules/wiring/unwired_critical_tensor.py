@@ -37,6 +37,7 @@ RULE = Rule(
         table that is deliberately unused should not be attached. A slot that the dispatch
         body ignores does not count as a reader; that case is MG107's.
     """,
+    repeats=True,
 )
 
 

@@ -32,6 +32,7 @@ RULE = Rule(
         Pass the tensor to the operator it belongs to. If the model really does not use it,
         do not attach it: it costs memory on every rank.
     """,
+    repeats=True,
 )
 
 

@@ -1,0 +1,234 @@
+"""Layers that repeat are left out, and what is said stays what it was."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from mirage_gate.artifacts import cuda, loader
+from mirage_gate.artifacts.graph import NO_EVENT
+from mirage_gate.artifacts.graph import Graph as Loaded
+from mirage_gate.auditing.rank import Job, Outcome, audit_halves
+from mirage_gate.auditing.reading import Half
+from mirage_gate.auditing.selection import Selection
+from mirage_gate.facts import Options, RankFacts, shortened
+from mirage_gate.facts.repetition import KEPT
+from mirage_gate.rules.base import all_rules
+from tests.emitter import OLD, Model, deepseek_v3, qwen3, qwen3_moe
+
+MODELS: dict[str, Callable[[], Model]] = {
+    "qwen3": lambda: qwen3(12),
+    "ampere": lambda: qwen3(12, arch="ampere"),
+    "split-kv": lambda: qwen3(11, split_kv=True),
+    "tp2": lambda: qwen3(12, ranks=2, collective="tile"),
+    "moe": lambda: qwen3_moe(12),
+    "old": lambda: qwen3(12).written(OLD),
+    "deepseek": lambda: deepseek_v3(14),
+}
+
+Graph = dict[str, Any]
+
+
+def emitted(name: str) -> tuple[str, Graph]:
+    pair = MODELS[name]().emit(0)
+    return pair.cuda_text(), pair.graph
+
+
+def facts_of(text: str, graph: Graph) -> RankFacts:
+    loaded = loader.load(json.dumps(graph).encode())
+    assert isinstance(loaded, Loaded)
+    return RankFacts(0, cuda.parse("kernel_0.cu", text.encode()), loaded, "g.json", Options())
+
+
+def audit(text: str, graph: Graph) -> Outcome:
+    job = Job(Options(), Selection(), by_layer=False)
+    halves = (
+        Half("kernel_0.cu", text.encode()),
+        Half("g.json", json.dumps(graph, indent=2).encode()),
+    )
+    return audit_halves(0, *halves, job)
+
+
+def whole(text: str, graph: Graph, monkeypatch: pytest.MonkeyPatch) -> Outcome:
+    """What is said if nothing is left out."""
+    with monkeypatch.context() as patched:
+        patched.setattr(shortened, "shortened", lambda _: None)
+        return audit(text, graph)
+
+
+def layer_starts(graph: Graph) -> dict[int, int]:
+    """The first task that reads something of each layer."""
+    found: dict[int, int] = {}
+    for number, task in enumerate(graph["all_tasks"]):
+        for operand in task["inputs"] or ():
+            name = re.match(r"layer_(\d+)_", operand["base_ptr"])
+            if name and int(name[1]) > max(found, default=-1):
+                found[int(name[1])] = number
+    return found
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_report_is_that_of_the_whole(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    text, graph = emitted(name)
+    short = facts_of(text, graph).shortened
+    assert short is not None
+    assert len(short.facts.graph.tasks) < len(graph["all_tasks"])
+    outcome = audit(text, graph)
+    assert outcome == whole(text, graph, monkeypatch)
+    assert len(outcome.report.coverage) == len(facts_of(text, graph).declared)
+
+
+def test_two_periods_are_kept_on_either_side() -> None:
+    text, graph = emitted("qwen3")
+    short = facts_of(text, graph).shortened
+    assert short is not None
+    # The first layer begins otherwise and the last one ends otherwise: neither is like the rest.
+    assert short.repetition.layers == (1 + KEPT, 11 - KEPT)
+    assert short.facts.layers.by_layer.keys() == set(range(12 - (11 - KEPT - 1 - KEPT)))
+
+
+def test_a_short_graph_is_one_that_mpk_could_have_written() -> None:
+    """It is what the emitter writes of a model with as many layers."""
+    text, graph = emitted("qwen3")
+    short = facts_of(text, graph).shortened
+    assert short is not None
+    layers = len(short.facts.layers.by_layer)
+    pair = qwen3(layers).emit(0)
+    other = facts_of(pair.cuda_text(), pair.graph)
+    assert short.facts.graph.events == other.graph.events
+    assert short.facts.graph.first_tasks == other.graph.first_tasks
+    assert list(short.facts.graph.tasks) == list(other.graph.tasks)
+    assert short.facts.graph.tensors == other.graph.tensors
+    named = [(d.name, d.kind, d.nbytes) for d in short.facts.cuda.declarations]
+    assert named == [(d.name, d.kind, d.nbytes) for d in other.cuda.declarations]
+
+
+def test_a_layer_that_differs_is_not_left_out() -> None:
+    text, graph = emitted("qwen3")
+    starts = layer_starts(graph)
+    graph["all_tasks"][starts[6] + 3]["trigger_event"] = NO_EVENT
+    assert facts_of(text, graph).shortened is None  # five alike on either side are too few
+
+
+def test_a_layer_whose_tensor_is_declared_otherwise_is_not_left_out() -> None:
+    text, graph = emitted("split-kv")
+    other = re.sub(
+        r'(all_tensors\["layer_5_q_norm"\] = )\w+;', r"\1layer_4_q_norm + 16;", text, count=1
+    )
+    assert other != text
+    assert facts_of(text, graph).shortened is not None
+    assert facts_of(other, graph).shortened is None
+
+
+def test_what_names_a_layer_left_out_keeps_it_in() -> None:
+    text, graph = emitted("qwen3")
+    last = graph["all_tasks"][-1]
+    last["inputs"] = [
+        *(last["inputs"] or ()),
+        graph["all_tasks"][layer_starts(graph)[6]]["inputs"][1],
+    ]
+    name = last["inputs"][-1]["base_ptr"]
+    assert name.startswith("layer_6_")
+    assert facts_of(text, graph).shortened is None
+
+
+def test_patterns_repeat_by_the_period(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every third layer runs another variant: the period is three layers long."""
+    model = qwen3(24)
+    pair = model.emit(0)
+    graph, text = pair.graph, pair.cuda_text()
+    starts = layer_starts(graph)
+    for layer in range(0, 24, 3):
+        task = graph["all_tasks"][starts[layer] + 1]
+        task["task_offset"] = 7
+    short = facts_of(text, graph).shortened
+    assert short is not None
+    assert short.repetition.period == 3
+    assert audit(text, graph) == whole(text, graph, monkeypatch)
+
+
+def _edit(rng: random.Random, graph: Graph) -> None:
+    """Do the same to one task of every layer, or of every second or third."""
+    starts = layer_starts(graph)
+    layers = sorted(starts)
+    length = starts[layers[-2]] - starts[layers[-3]]
+    first = next(n for n in layers if starts[n + 1] - starts[n] == length)
+    at, kind, step = rng.randrange(length), rng.randrange(9), rng.choice([1, 1, 2, 3])
+    more, less, outputs, place = (
+        rng.choice([1, 2, 3]),
+        rng.random() < 0.5,
+        rng.random(),
+        rng.random(),
+    )
+    for layer in range(first, layers[-1], step):
+        task = graph["all_tasks"][starts[layer] + at]
+        side = task["outputs" if outputs < 0.3 and task["outputs"] else "inputs"] or []
+        if side and kind < 6:
+            one = int(place * len(side))
+            other = (one + 1) % len(side)
+            if kind == 0:
+                side[one]["dims"][0] = max(1, side[one]["dims"][0] // 2)
+            elif kind == 1:
+                side[one]["offset"] += 2 * more
+            elif kind == 2:
+                side[one]["offset"] = 0
+            elif kind == 3:
+                side[one], side[other] = side[other], side[one]
+            elif kind == 4:
+                side[one]["base_ptr"] = side[other]["base_ptr"]
+            else:
+                side[one]["data_type"] = 950 if side[one]["data_type"] == 941 else 941
+        elif kind >= 6:
+            field = "trigger_event" if kind != 7 else "dependent_event"
+            event = task[field] & 0xFFFF_FFFF
+            if kind == 8 and event < len(graph["all_events"]):
+                graph["all_events"][event]["num_triggers"] += more if less else -1
+            elif task[field] != NO_EVENT:
+                task[field] += -more if less else more
+
+
+@pytest.mark.parametrize("name", ["qwen3", "tp2", "moe"])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_mistake_in_every_layer(name: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is found in the whole is found although layers are left out."""
+    _held(name, seed, monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("seed", range(100, 112))
+def test_more_mistakes_in_every_layer(
+    name: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _held(name, seed, monkeypatch)
+
+
+def _held(name: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    text, graph = emitted(name)
+    rng = random.Random(f"{name} {seed}")  # noqa: S311 - to be repeated
+    for _ in range(rng.choice([1, 1, 2])):
+        _edit(rng, graph)
+    assert audit(text, graph) == whole(text, graph, monkeypatch)
+
+
+def test_rules_that_hold_layers_against_each_other_see_all_of_them() -> None:
+    counting = {"layers", "model", "agreed"}
+    assert not [rule.id for rule in all_rules() if rule.repeats and rule.folder in counting]
+    assert all(rule.scope == "rank" for rule in all_rules() if rule.repeats)
+
+
+def test_names_in_the_short_graph() -> None:
+    text, graph = emitted("qwen3")
+    short = facts_of(text, graph).shortened
+    assert short is not None
+    assert short.like("layer_0_q_norm") == "layer_0_q_norm"
+    assert short.like("layer_11_q_norm") == "layer_5_q_norm"
+    assert short.like("layer_7_q_norm") == "layer_2_q_norm"
+    assert short.like("lm_head") == "lm_head"
+    assert msgspec.structs.asdict(short.repetition)["copies"] == 6
