@@ -102,6 +102,24 @@ def forms(name: str) -> tuple[Form, ...] | None:
     return None if row is None else tuple(_form(text) for text in row.split("; "))
 
 
+def results(name: str) -> tuple[tuple[bool, int], ...]:
+    """Give the slots, (is input, index), that hold what a type is run for; none if not known.
+
+    A cache that attention fills is none of them: it is written beside its result.
+    """
+    picks = (pick for form in forms(name) or () for result in form.results for pick in result)
+    return tuple((side == "i", index) for side, index in picks if side in ("i", "o"))
+
+
+_ATTENDS = frozenset({"attention", "mla_attention", "mla_prefill"})
+
+
+def attends(name: str) -> bool:
+    """Whether a type is attention, or a half of it."""
+    operators = (form.operator for form in forms(name) or ())
+    return any(o.removesuffix(PARTS).removesuffix(MERGE) in _ATTENDS for o in operators)
+
+
 def base(name: str) -> str:
     """Give a type's name less what it says of machines: ``LINEAR_WITH_RESIDUAL``."""
     return ASIDE.sub("", name.removeprefix("TASK_"))

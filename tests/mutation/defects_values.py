@@ -10,6 +10,7 @@ from .registry import defect, mixed
 from .subject import Subject, Use
 
 _NORMS = frozenset({119, 154})
+_ATTENTION = frozenset({103, 116, 153, 257})
 _PARTS = frozenset({164, 263})
 _PICKS = frozenset({249, 255, 162, 248, 254, 161})
 
@@ -43,6 +44,28 @@ def norm_passed_by(subject: Subject, rng: random.Random) -> Iterator[Mutant]:
             draft.slot(use.task, use.side, use.slot)["base_ptr"] = given.name
         for task in tasks:
             draft.at(task, "outputs", made.slot, "base_ptr")
+        yield draft.mutant()
+
+
+@defect("MG104", "MG211")
+def attention_of_one_layer_that_goes_nowhere(
+    subject: Subject, rng: random.Random
+) -> Iterator[Mutant]:
+    """The projection behind attention reads what attention reads, in a layer of several."""
+    layers = [t for t in subject.operators() if subject.tasks[t[0]]["task_type"] in _ATTENTION]
+    for tasks in mixed(rng, layers) if len(layers) > 1 else ():
+        first = subject.by_task[tasks[0]]
+        made = next(u for u in first if u.side == "outputs" and u.writes)
+        given = next(u for u in first if u.side == "inputs" and u.reads and not u.writes)
+        later = [u for u in subject.by_name[made.name] if u.task > tasks[-1]]
+        until = min((u.task for u in later if u.writes), default=1 << 60)
+        readers = [u for u in later if u.reads and u.task < until]
+        draft = Draft(subject, f"nobody reads what tasks {tasks[0]} to {tasks[-1]} attend to")
+        for use in readers:
+            draft.slot(use.task, use.side, use.slot)["base_ptr"] = given.name
+        for task in tasks:
+            draft.at(task, "outputs", made.slot, "base_ptr")
+        draft.declared(made.name)
         yield draft.mutant()
 
 

@@ -10,6 +10,7 @@ from mirage_gate.facts.words import ZEROS, forms
 from mirage_gate.findings import Finding, Severity
 from mirage_gate.rules._words import declared, plural
 from mirage_gate.rules.base import Rule
+from mirage_gate.rules.values._attention import attention_results
 from mirage_gate.rules.values._parts import parts
 from mirage_gate.rules.values._shared import (
     at,
@@ -47,7 +48,8 @@ RULE = Rule(
         operator takes.
     """,
     limits="""
-        An error where nobody reads anything that the operator writes, a warning where nobody
+        An error where nobody reads anything that the operator writes (of attention, but for its
+        caches, where other layers read theirs), a warning where nobody
         reads a part of it that most sibling layers read. A warning where two layers write the
         same rows of one cache in one iteration, as MPK's attention always writes the caches
         that it is given: a model whose layers share a cache needs a type that only reads it.
@@ -61,7 +63,9 @@ RULE = Rule(
 @RULE.checked_by
 def dead_value(facts: RankFacts) -> Iterator[Finding]:
     alike: dict[object, list[list[Value]]] = {}
-    for values in facts.values.written.values():
+    attention = attention_results(facts)
+    for number, every in facts.values.written.items():
+        values = attention.get(number, every)
         if _is_dead(facts, values):
             key = (kind_of(values[0].operator), same_in_layers(values[0].tensor))
             alike.setdefault(key, []).append(values)

@@ -161,3 +161,34 @@ def test_the_last_layer_may_go_on_with_a_part() -> Pair:
     silu = of_type(pair, 118, 3)
     silu[0]["inputs"] = silu[1]["inputs"]
     return pair
+
+
+@fires("MG211", tensor="attn_out", once=True)
+def test_a_projection_skips_attention_in_one_layer() -> Expect:
+    """Its caches are read by the iterations to come; what it is run for, by nobody."""
+    pair = qwen3(4).emit()
+    for task in taking(pair, "o_proj", 1):
+        reads(task, 0, "attn_in")
+    first = of_type(pair, ATTENTION, 1)[0]
+    return Expect(
+        pair,
+        graph=("all_tasks", place(pair, first), "outputs", 0, "base_ptr"),
+        says=("into attn_out is read by no task (in layer 1)",),
+    )
+
+
+@silent("MG211")
+def test_a_layer_that_is_there_to_fill_its_caches() -> Pair:
+    """No layer beside it reads the result of attention: nothing says that one is to."""
+    pair = qwen3(1).emit()
+    for task in taking(pair, "o_proj"):
+        reads(task, 0, "attn_in")
+    return pair
+
+
+@silent("MG211")
+def test_one_projection_that_reads_attention_is_enough() -> Pair:
+    pair = qwen3(4).emit()
+    for task in list(taking(pair, "o_proj", 1))[1:]:
+        reads(task, 0, "attn_in")
+    return pair

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mirage_gate.findings import Severity
-from tests.emitter import Pair, qwen3
+from tests.emitter import Model, Pair, deepseek_v3, qwen3
 from tests.rules import fires, silent
 
 NORM, SILU = 154, 118
@@ -53,3 +53,49 @@ def test_a_second_result_that_the_kernel_is_run_for() -> Pair:
     for task in pair.tasks(111):
         task["inputs"][1] = dict(task["inputs"][0])
     return pair
+
+
+ATTENTION, MLA_MERGE = 153, 270
+
+
+def _into_spare(model: Model, task_type: int, layer: int | None = None) -> Pair:
+    """Attention of a layer, or of all, fills a buffer that nobody reads."""
+    pair = model.with_unused_scratch("spare").emit()
+    tasks = pair.tasks(task_type)
+    name = tasks[0]["outputs"][0]["base_ptr"]
+    pair.declaration("spare").nbytes = pair.declaration(name).nbytes
+    per_layer = len(tasks) // model.layers
+    for task in tasks if layer is None else tasks[layer * per_layer : (layer + 1) * per_layer]:
+        task["outputs"][0]["base_ptr"] = "spare"
+    return pair
+
+
+@fires(
+    "MG104",
+    cuda='all_tensors["spare"]',
+    says=("read by none: attention goes nowhere in layer 1",),
+    once=True,
+)
+def test_attention_of_one_layer_fills_what_nobody_reads() -> Pair:
+    return _into_spare(qwen3(4), ATTENTION, 1)
+
+
+@fires("MG104", cuda='all_tensors["spare"]', says=("attention goes nowhere in layer 1",))
+def test_the_second_half_of_it_in_the_last_of_two_layers() -> Pair:
+    return _into_spare(deepseek_v3(2), MLA_MERGE, 1)
+
+
+@fires("MG104", Severity.WARNING, cuda='all_tensors["spare"]')
+def test_attention_of_the_only_layer() -> Pair:
+    return _into_spare(qwen3(1), ATTENTION)
+
+
+@fires("MG104", Severity.WARNING, cuda='all_tensors["spare"]')
+def test_attention_of_all_layers() -> Pair:
+    return _into_spare(qwen3(3), ATTENTION)
+
+
+@fires("MG104", Severity.WARNING, cuda='all_tensors["spare"]')
+def test_what_is_no_attention_in_one_layer() -> Pair:
+    """A last layer may well fill what only another layer would read."""
+    return _into_spare(qwen3(4), SILU, 3)
