@@ -91,7 +91,8 @@ class RankReport(msgspec.Struct, frozen=True):
     a sentence why a rank could not be audited; it is empty exactly when ``audited``.
     ``type_names`` gives the name of each task type code in the graph. ``plan`` is the model
     that it computes, where a report that draws it was asked for. ``unchecked`` says what of
-    the kernels nothing was compared with: device functions and their parameters.
+    the kernels nothing was compared with: device functions and their parameters. ``marks`` are
+    some lines of the graph and an offset on each, so that they need not be counted again.
     """
 
     rank: int
@@ -106,6 +107,7 @@ class RankReport(msgspec.Struct, frozen=True):
     type_names: dict[int, str] = msgspec.field(default_factory=dict)
     plan: tuple[PlanBlock, ...] = ()
     unchecked: tuple[str, ...] = ()
+    marks: tuple[tuple[int, int], ...] = ()
 
 
 class Meant(msgspec.Struct, frozen=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import accumulate
 from pathlib import Path
 from unittest import mock
 
@@ -212,22 +213,34 @@ _LINES = st.lists(
     times=st.integers(2, 30),
     read=st.sampled_from([700, 1 << 18]),
     look=st.sampled_from([0, 300, 10**9]),
+    marked=st.sampled_from([2, 7, 50, 10**9]),
 )
-@example(lines=["1,", "1,"], times=30, read=700, look=10**9)
+@example(lines=["1,", "1,"], times=30, read=700, look=10**9, marked=7)
 @settings(max_examples=200, deadline=None)
 def test_lines_of_one_text_are_counted_however_they_are_found(
-    tmp_path_factory: pytest.TempPathFactory, lines: list[str], times: int, read: int, look: int
+    tmp_path_factory: pytest.TempPathFactory,
+    lines: list[str],
+    times: int,
+    read: int,
+    look: int,
+    marked: int,
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "counted"
     end = "x" * 100  # after which a window is whole
-    path.write_bytes(_fingerprints._LAYOUT + "\n".join([*lines * times, end]).encode())
-    expected = plain_line_hashes(path.read_bytes())
+    data = _fingerprints._LAYOUT + "\n".join([*lines * times, end]).encode()
+    path.write_bytes(data)
+    expected = plain_line_hashes(data)
     wanted = [line for line in expected if line % 3 == 1 and line <= len(expected) - 1]
+    marks = [
+        (line, start + line % 2)
+        for line, start in enumerate(accumulate(map(len, data.splitlines(True)), initial=0), 1)
+        if line % marked == 0
+    ]
     by_hash = mock.Mock(side_effect=_fingerprints._by_hash)
     with mock.patch.multiple(
         _fingerprints, _FAR=0, _READ=read, _SAMPLE=400, _LOOK=look, _FASTER=10**12, _by_hash=by_hash
     ):
-        assert line_hashes(str(path), wanted) == {line: expected[line] for line in wanted}
+        assert line_hashes(str(path), wanted, marks) == {line: expected[line] for line in wanted}
     assert not by_hash.called
 
 

@@ -390,6 +390,10 @@ def test_places_in_pieces_are_those_in_the_whole() -> None:
     with GraphText.of("g", text.encode()) as source:
         assert isinstance(load(source), Graph)
         found = source.place(wanted)
+        assert len(source.marks) > 3
+        assert list(source.marks) == sorted(source.marks)
+        for line, offset in source.marks:
+            assert line == 1 + text.count("\n", 0, offset)
         count = len(long_document()["all_tasks"])
         assert (
             source.place([f"/all_tasks/{count}"])[f"/all_tasks/{count}"].line

@@ -58,6 +58,8 @@ class GraphText:
         """``path`` is only shown."""
         self.path = path
         self.rest = b""
+        self.marks: tuple[tuple[int, int], ...] = ()
+        """Some lines, in order, and an offset on each, once places were asked for."""
         self._file = file
         self._pieces: list[_Piece] = []
         self._count = 0
@@ -214,6 +216,7 @@ class GraphText:
                 line += block.count(b"\n")
                 at += len(block)
             lines[offset] = line
+        self.marks = tuple((line, offset) for offset, line in lines.items())
         return lines
 
     def _within(self, pointer: str) -> tuple[_Piece | None, str]:

@@ -100,4 +100,4 @@ def _outcome(facts: RankFacts, text: GraphText, answer: Answer, job: Job) -> Out
         failure=failure,
         findings=tuple(finding.placed(place) for finding in found),
     )
-    return Outcome(report, summary)
+    return Outcome(msgspec.structs.replace(report, marks=text.marks), summary)

@@ -22,7 +22,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator
+from bisect import bisect_left
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby
 from operator import mul
@@ -48,21 +49,23 @@ _SAMPLES, _SAMPLE = 8, 1 << 15
 _LOOK = 2000
 """Bytes looked through in the time that looking at one place takes."""
 
+_Marks = Sequence[tuple[int, int]]
 _Texts = dict[bytes, list[tuple[int, int]]]
 """Texts and their places: the offset of the line, and its number."""
 
 
-def line_hashes(path: str, lines: Collection[int]) -> dict[int, str]:
+def line_hashes(path: str, lines: Collection[int], marks: _Marks = ()) -> dict[int, str]:
     """The fingerprint of each of ``lines`` (1-based); lines the file lacks are left out.
 
     A line ends where the uploader says so: at a line feed, a carriage return, or both.
+    ``marks`` are some lines, in order, and an offset on each, where only line feeds end lines.
     """
     wanted = sorted({line for line in lines if line >= 1})
     if not wanted:
         return {}
     with open(path, "rb", buffering=0) as file:  # noqa: PTH123
         if os.fstat(file.fileno()).st_size > _FAR and file.read(len(_LAYOUT)) == _LAYOUT:
-            found = _by_text(file, wanted)
+            found = _by_text(file, wanted, marks)
             if found is not None:
                 return found
     return _by_hash(path, wanted)
@@ -71,10 +74,10 @@ def line_hashes(path: str, lines: Collection[int]) -> dict[int, str]:
 # -- by text ---------------------------------------------------------------------------------------
 
 
-def _by_text(file: BinaryIO, wanted: list[int]) -> dict[int, str] | None:
+def _by_text(file: BinaryIO, wanted: list[int], marks: _Marks) -> dict[int, str] | None:
     """Count lines of the same text; None where that is not enough, or not faster."""
-    starts = _offsets(file, wanted)
-    if not starts or max(starts.values()) < _FAR:
+    starts = dict(_offsets(file, wanted, marks))
+    if max(starts.values(), default=0) < _FAR:
         return None
     texts: _Texts = {}
     for line, start in starts.items():
@@ -88,34 +91,37 @@ def _by_text(file: BinaryIO, wanted: list[int]) -> dict[int, str] | None:
     if cost > _FASTER * last:
         return None
     found: dict[int, str] = {}
-    for text, count, line in _count(file, searches):
-        value = _hash(text[1:].translate(None, b" ").decode("ascii"))
-        found[line] = f"{value:x}:{count}"
+    try:
+        for text, count, line in _count(file, searches):
+            value = _hash(text[1:].translate(None, b" ").decode("ascii"))
+            found[line] = f"{value:x}:{count}"
+    except _NotPlainError:
+        return None
     return found
 
 
-def _offsets(file: BinaryIO, wanted: list[int]) -> dict[int, int]:
-    """Where each line starts; none at all if the text up to there is not plain ASCII."""
-    starts: dict[int, int] = {}
-    left = wanted[::-1]
-    if left[-1] == 1:
-        starts[left.pop()] = 0
-    line, offset = 1, 0
+def _offsets(file: BinaryIO, wanted: list[int], marks: _Marks) -> Iterator[tuple[int, int]]:
+    """Give each line and where it starts, in plain text."""
+    line, offset = 1, 0  # where the block begins, then how far it has been walked
+    block, at, newlines = b"", 0, 0  # newlines that are left in it
     file.seek(0)
-    while left and (block := file.read(_READ)):
-        if not block.isascii() or b"\r" in block or b"\t" in block:
-            return {}
-        newlines = block.count(b"\n")
-        at = -1
-        while left and left[-1] <= line + newlines:
-            # A block in which no wanted line starts is counted, the others are walked.
-            at = block.find(b"\n", at + 1)
-            line, newlines = line + 1, newlines - 1
-            if line == left[-1]:
-                starts[left.pop()] = offset + at + 1
-        line += newlines
-        offset += len(block)
-    return starts
+    for want in wanted:
+        nearest = bisect_left(marks, (want, 0)) - 1
+        if nearest >= 0 and marks[nearest][0] > line + newlines:
+            line, offset = marks[nearest]
+            block, at, newlines = b"", 0, 0
+            file.seek(offset)
+        while line + newlines < want:
+            line, offset = line + newlines, offset + len(block)
+            block, at = file.read(_READ), 0
+            if not block:
+                return
+            newlines = block.count(b"\n")
+        for _ in range(want - line):
+            at = block.find(b"\n", at) + 1
+        newlines -= want - line
+        line = want
+        yield want, offset + at
 
 
 def _hashed(text: bytes) -> bytes | None:
@@ -167,6 +173,10 @@ def _alike(one: bytes, other: bytes) -> int:
     return next(differ, min(len(one), len(other)))
 
 
+class _NotPlainError(Exception):
+    """A text holds what a graph in MPK's layout does not."""
+
+
 class _Search:
     """Texts that begin alike, looked for at once: a line feed, then what is hashed of a line."""
 
@@ -201,12 +211,17 @@ class _Search:
 
 
 def _count(file: BinaryIO, searches: list[_Search]) -> Iterator[tuple[bytes, int, int]]:
-    """Go through the file once, and give what each search gives."""
+    """Go through the file once, and give what each search gives.
+
+    Raises :class:`_NotPlainError` if that is no plain ASCII, blank and line feed.
+    """
     longest = max(search.longest for search in searches)
     file.seek(0)
     offset, before = -1, b"\n"  # as if a line ended before the file
     while searches:
         read = file.read(_READ)
+        if not read.isascii() or b"\r" in read or b"\t" in read:
+            raise _NotPlainError
         block = before + read
         # What begins before there ends in the block, if it ends in the file.
         whole = max(len(block) - longest + 1, 0) if read else len(block)

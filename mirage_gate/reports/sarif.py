@@ -69,7 +69,7 @@ def render(report: Report, context: Context) -> str:
         groups += _merged(report.hidden)[: MOST_RESULTS - len(groups)]
     rules = _rules(groups)
     places = _Places(context.root)
-    fingerprints = _fingerprints(groups)
+    fingerprints = _fingerprints(groups, report.ranks)
     names = {tensor.tensor for rank in report.ranks for tensor in rank.coverage}
     names.update(name for group in groups for finding in group for name in finding.tensors)
     indexes = {rule.id: index for index, rule in enumerate(rules)}
@@ -234,8 +234,11 @@ def _merged(findings: Iterable[Finding]) -> list[list[Finding]]:
     return list(groups.values())
 
 
-def _fingerprints(groups: Iterable[Sequence[Finding]]) -> dict[tuple[str, int], str]:
+def _fingerprints(
+    groups: Iterable[Sequence[Finding]], ranks: Iterable[RankReport]
+) -> dict[tuple[str, int], str]:
     """The fingerprint of every primary location whose file can be read."""
+    marks = {rank.graph_path: rank.marks for rank in ranks}
     lines: dict[str, set[int]] = {}
     for group in groups:
         at = group[0].location
@@ -243,7 +246,7 @@ def _fingerprints(groups: Iterable[Sequence[Finding]]) -> dict[tuple[str, int], 
     found: dict[tuple[str, int], str] = {}
     for path, wanted in lines.items():
         if os.path.isfile(path):  # noqa: PTH113 - a path may hold anything, even a zero byte
-            hashes = line_hashes(path, wanted)
+            hashes = line_hashes(path, wanted, marks.get(path, ()))
             found.update(((path, line), value) for line, value in hashes.items())
     return found
 
