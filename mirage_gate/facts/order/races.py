@@ -288,10 +288,12 @@ class Judge:
             return
         if self._tensor.incomplete:
             return
-        written, ever = 0, 0
+        written, ever, places = 0, 0, 0
         found: dict[int, int] = {}
+        apart: dict[int, int] = {}
         for wave in self.waves:
             ever |= wave.writes
+            places |= 1 << wave.fires if wave.reads else 0
         for at, wave in enumerate(self.waves):
             unwritten = wave.reads & ever & ~written
             if unwritten and id(wave) not in racing:
@@ -302,12 +304,37 @@ class Judge:
                         if access.reads and slot.exact and not slot.writes:
                             exact |= self._tensor.masks[access.tensor]
                 unwritten &= exact
+                if unwritten not in apart:
+                    apart[unwritten] = self._apart(unwritten, places)
+                if apart[unwritten] >> wave.fires & 1:
+                    unwritten = self._surely_later(wave, unwritten)
                 later = range(max(at, found.get(unwritten, 0)), len(self.waves))
                 where = next((i for i in later if self.waves[i].writes & unwritten), None)
                 if where is not None:
                     found[unwritten] = where
                     yield EarlyRead(self.name, wave, self.waves[where], unwritten)
             written |= wave.writes
+
+    def _apart(self, cells: int, places: int) -> int:
+        """Of what some reads trigger, what some write of the cells does not come after."""
+        missing = self.facts.events.before.missing
+        found = 0
+        for wave in self.waves:
+            if wave.writes & cells:
+                found |= missing(places, wave.waits)
+        return found
+
+    def _surely_later(self, reader: Wave, cells: int) -> int:
+        """Of some cells those that every other wave which writes them does after a read.
+
+        The sweep's order is one of many: what it has later may come first, and be a race that
+        is said of another read or write of the same cells.
+        """
+        holds = self.facts.events.before.holds
+        for wave in self.waves:
+            if wave is not reader and wave.writes & cells and not holds(reader.fires, wave.waits):
+                cells &= ~wave.writes
+        return cells
 
 
 def _places(bits: int) -> Iterator[int]:

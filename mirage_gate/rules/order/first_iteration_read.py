@@ -30,7 +30,10 @@ RULE = Rule(
         Read the tensor that is written before; or fill the buffer before the first iteration
         (a host tensor says so in the builder).
     """,
-    limits="Reads whose rows are picked at run time are not judged.",
+    limits="""
+        Reads whose rows are picked at run time are not judged. Where a task that no event orders
+        may write first, as one that waits for an event which needs no trigger, it is a race.
+    """,
     repeats=True,
 )
 
