@@ -77,7 +77,7 @@ def without_block(model: Model, layers: Sequence[int], norm: str) -> Model:
 
     def cut(p: Program, m: Model) -> None:
         build(p, m)
-        for layer in layers:
+        for layer in dict.fromkeys(layers):
             _cut_block(p, m.weight(layer, norm), _norms(m))
 
     return replace(model, build=cut)

@@ -12,6 +12,12 @@ from .readers import READERS
 __all__ = ["cases", "measure", "worst"]
 
 _MORE_CUDA = (
+    b"(",
+    b"[",
+    b"([{}",
+    b"{(}\n",
+    b"#define X (\n",
+    b"#if A\n(\n#else\n[\n#endif\n",
     b'all_tensors["a"] = a;\n',
     b"void *a;\ncudaMalloc(&a, 1);\n",
     b"/* ",
