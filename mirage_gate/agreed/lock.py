@@ -7,7 +7,6 @@ tensor is a change of one line, and a pull request shows it.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from sys import intern
@@ -15,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from mirage_gate.agreed import plans
 from mirage_gate.agreed.summary import Summary, Tasks, Wired
 from mirage_gate.artifacts import files
 from mirage_gate.artifacts.cuda import LOADED, SENTINEL
@@ -119,7 +117,9 @@ class Lock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=True)
+    from json import dumps
+
+    return dumps(value, ensure_ascii=True)
 
 
 def _held(wired: Wired) -> Held:
@@ -156,6 +156,8 @@ class Locked(msgspec.Struct, frozen=True):
         """Give the plan that is in it. Raises :class:`mirage_gate.agreed.plans.NotAPlan`."""
         if not self.lock.plan:
             return None
+        from mirage_gate.agreed import plans
+
         text = "\n".join(self.lock.plan)
         return plans.planned(self.path, text, before=self.plan_at)[1]
 
@@ -184,7 +186,7 @@ def decode(data: bytes, path: str) -> Locked:
     for match in _TENSOR_LINE.finditer(text):
         line += text.count("\n", at, match.start())
         at = match.start()
-        lines[json.loads(match[1])] = line
+        lines[msgspec.json.decode(match[1], type=str)] = line
     plan = _PLAN_LINE.search(text)
     return Locked(lock, path, lines, text.count("\n", 0, plan.start()) + 1 if plan else 0)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -139,14 +138,19 @@ def _halves(path: str) -> Iterator[str]:
             yield from sorted(os.path.normpath(entry.path) for entry in entries)
     elif os.path.lexists(path):
         yield os.path.normpath(path)
-    elif glob.has_magic(path):
-        for found in sorted(glob.glob(path, recursive=True)):  # noqa: PTH207 - a user's string
-            yield from _halves(found)
-    elif match(os.path.basename(path)):  # noqa: PTH119
-        yield os.path.normpath(path)  # its partner may be there
+    else:
+        import glob
+
+        if glob.has_magic(path):
+            for found in sorted(glob.glob(path, recursive=True)):  # noqa: PTH207 - a user's string
+                yield from _halves(found)
+        elif match(os.path.basename(path)):  # noqa: PTH119
+            yield os.path.normpath(path)  # its partner may be there
 
 
 def _nothing(paths: list[str], ranks: Collection[int]) -> str:
+    import glob
+
     names = ", ".join(f"{f.cuda} with {f.graph}".replace("{}", "N") for f in FAMILIES)
     where = ", ".join(path if glob.has_magic(path) else f"{path}{_absent(path)}" for path in paths)
     of = f" of rank {', '.join(map(str, sorted(ranks)))}" if ranks else ""
@@ -171,5 +175,7 @@ def _absent(path: str) -> str:
 
 
 def _one_level_down(path: str) -> Iterator[str]:
+    import glob
+
     pattern = os.path.join(glob.escape(path), "*", "*")  # noqa: PTH118
     return (half for half in glob.iglob(pattern) if match(os.path.basename(half)))  # noqa: PTH119,PTH207

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import msgspec
 
-from mirage_gate.commands import _common, _model, _run, _settings
+from mirage_gate.commands import _common, _model, _run
 
 if TYPE_CHECKING:
     from mirage_gate.agreed.memory import Memory
@@ -153,6 +153,8 @@ def asked(values: Mapping[str, Any], *, unfinished: bool = False) -> Asked:
 
 def show_settings(known: Asked, values: Mapping[str, Any], **more: Any) -> int:
     """Print what is set, and where; audit nothing."""
+    from mirage_gate.commands import _settings
+
     given = {
         **more,
         "output": values["outputs"],

@@ -12,6 +12,8 @@ import msgspec
 from mirage_gate.commands import _common
 
 if TYPE_CHECKING:
+    from mirage_gate.artifacts.model import ModelConfig
+    from mirage_gate.artifacts.weights import Checkpoint
     from mirage_gate.config import Config
     from mirage_gate.facts import Options
 
@@ -84,19 +86,13 @@ def meant(
     layers: frozenset[int] | None,
 ) -> Options:
     """Add what is meant to the options of an audit; what cannot be read is refused."""
-    from mirage_gate.artifacts import model
-    from mirage_gate.artifacts import weights as checkpoints
-
     config_path = model_config or settings.model_config
     weights_path = weights or settings.weights.path
     if layers is None and settings.layers is not None:
         listed = settings.layers
         layers = frozenset(range(listed) if isinstance(listed, int) else listed)
-    try:
-        config = model.read(config_path) if config_path else None
-        checkpoint = checkpoints.read(weights_path) if weights_path else None
-    except (model.ModelConfigError, checkpoints.WeightsError) as error:
-        raise _common.Refused(str(error)) from error
+    config = _model_config(config_path) if config_path else None
+    checkpoint = _checkpoint(weights_path) if weights_path else None
     if layers is not None and config is None:
         raise click.UsageError("--layers says which of the model's: it needs --model-config")
     if layers is not None and config is not None and max(layers) >= config.layers:
@@ -114,3 +110,21 @@ def meant(
         },
         weights_absent=tuple(settings.weights.absent),
     )
+
+
+def _model_config(path: str) -> ModelConfig:
+    from mirage_gate.artifacts import model
+
+    try:
+        return model.read(path)
+    except model.ModelConfigError as error:
+        raise _common.Refused(str(error)) from error
+
+
+def _checkpoint(path: str) -> Checkpoint:
+    from mirage_gate.artifacts import weights
+
+    try:
+        return weights.read(path)
+    except weights.WeightsError as error:
+        raise _common.Refused(str(error)) from error

@@ -18,6 +18,8 @@ from mirage_gate.commands import _common
 from mirage_gate.escaping import plain
 
 if TYPE_CHECKING:
+    from mirage_gate.agreed.baseline import Baseline
+    from mirage_gate.agreed.lock import Locked
     from mirage_gate.agreed.memory import Memory
     from mirage_gate.auditing.selection import Selection
     from mirage_gate.config import Config
@@ -243,9 +245,6 @@ def memory_from(
     A waiver without a reason is refused, unless those that are unfinished are wanted too.
     """
     from mirage_gate import config
-    from mirage_gate.agreed import lock as locks
-    from mirage_gate.agreed.baseline import NotAReport
-    from mirage_gate.agreed.baseline import read as read_baseline
     from mirage_gate.agreed.memory import Memory
     from mirage_gate.rules import rule_by_id
 
@@ -260,25 +259,41 @@ def memory_from(
     baseline_file = baseline or settings.baseline
     try:
         return Memory(
-            lock=locks.read(lock_file) if lock_file else None,
+            lock=_lock(lock_file) if lock_file else None,
             waivers=tuple(config.waivers(settings, str(path), rules, unfinished=unfinished)),
-            baseline=read_baseline(baseline_file) if baseline_file else None,
+            baseline=_baseline(baseline_file) if baseline_file else None,
         )
     except config.ConfigError as error:
         raise _common.Refused(str(error)) from error
-    except locks.NotALock as error:
-        raise click.UsageError(f"{lock_file} {error}") from error
-    except NotAReport as error:
-        raise click.UsageError(f"{baseline_file} {error}") from error
     except OSError as error:
         raise click.UsageError(f"{error.filename}: {error.strerror or error}") from error
 
 
+def _lock(file: str) -> Locked:
+    from mirage_gate.agreed import lock
+
+    try:
+        return lock.read(file)
+    except lock.NotALock as error:
+        raise click.UsageError(f"{file} {error}") from error
+
+
+def _baseline(file: str) -> Baseline:
+    from mirage_gate.agreed import baseline
+
+    try:
+        return baseline.read(file)
+    except baseline.NotAReport as error:
+        raise click.UsageError(f"{file} {error}") from error
+
+
 def plan_from(settings: Config, plan: str | None, memory: Memory) -> Planned | None:
     """Read the plan that a model is held to: one that is named, else the lock's."""
+    file = plan or settings.plan
+    if not file and memory.lock is None:
+        return None
     from mirage_gate.agreed import plans
 
-    file = plan or settings.plan
     try:
         return plans.read(file)[1] if file else memory.lock.planned() if memory.lock else None
     except plans.NotAPlan as error:

@@ -9,7 +9,6 @@ siblings, even where they are alike.
 from __future__ import annotations
 
 from collections import Counter
-from difflib import SequenceMatcher
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -175,6 +174,8 @@ def _near(sequence: tuple[int, ...], home: tuple[int, ...]) -> bool:
     allowed = max(2, longest // _EDITS)
     if abs(len(sequence) - len(home)) > allowed:
         return False
+    from difflib import SequenceMatcher
+
     matcher = SequenceMatcher(None, sequence, home, autojunk=False)
     same = sum(block.size for block in matcher.get_matching_blocks())
     return len(sequence) + len(home) - 2 * same <= allowed and same > longest // 2
@@ -187,6 +188,8 @@ def _align(
     types = tuple(operator.task_type for operator in operators)
     if types == sequence:
         return list(enumerate(operators))
+    from difflib import SequenceMatcher
+
     pairs: list[tuple[int, Operator | None]] = []
     matcher = SequenceMatcher(None, types, sequence, autojunk=False)
     for tag, a1, a2, b1, b2 in matcher.get_opcodes():
