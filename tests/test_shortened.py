@@ -138,6 +138,18 @@ def test_what_names_a_layer_left_out_keeps_it_in() -> None:
     assert facts_of(text, graph).shortened is None
 
 
+def test_numbers_with_zeros_in_front_are_no_numbers_to_count_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`layer_03_q_norm` with another number would be another name, written otherwise."""
+    text, graph = emitted("qwen3")
+    padded = re.compile(r"\blayer_(\d)_")
+    text = padded.sub(r"layer_0\1_", text)
+    graph = json.loads(padded.sub(r"layer_0\1_", json.dumps(graph)))
+    assert facts_of(text, graph).shortened is None
+    assert audit(text, graph) == whole(text, graph, monkeypatch)
+
+
 def test_patterns_repeat_by_the_period(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every third layer runs another variant: the period is three layers long."""
     model = qwen3(24)

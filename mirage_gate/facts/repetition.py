@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mirage_gate.artifacts.names import layer_in, role_of
+from mirage_gate.artifacts.names import layer_in, named_in, role_of
 
 if TYPE_CHECKING:
     from mirage_gate.artifacts.cuda import Declaration
@@ -127,6 +127,15 @@ def _follows(sections: Sequence[_Section], at: int, period: int, start: int) -> 
     return here.event - before.event == before.event - earlier.event
 
 
+def layer_of(name: str) -> int | None:
+    """Read the layer's number from a name, if the name can be had again from role and number.
+
+    ``layer_03_x`` cannot: with another number it would be another name, written otherwise.
+    """
+    layer = layer_in(name)
+    return layer if layer is not None and named_in(role_of(name), layer) == name else None
+
+
 class _Text:
     """One graph, cut into sections."""
 
@@ -147,7 +156,7 @@ class _Text:
             base, offset, data_type, dims, strides = parts(tensor)
             name = names.get(base)
             if name is None:
-                layer = layer_in(base)
+                layer = layer_of(base)
                 # The name of a layer's own tensor is never that of one for all.
                 role: object = base if layer is None else (role_of(base),)
                 name = names[base] = (role, -1 if layer is None else layer)
@@ -239,7 +248,7 @@ class _Text:
         """What is declared of each layer, without its number."""
         found: dict[int, list[object]] = {}
         for one in self._declared:
-            layer = layer_in(one.name)
+            layer = layer_of(one.name)
             if layer is not None:
                 found.setdefault(layer, []).append(_declaration(one))
         return found

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mirage_gate.artifacts.graph import NO_EVENT, Alike, Event, Graph, Tensor
-from mirage_gate.artifacts.names import layer_in, named_in, role_of
+from mirage_gate.artifacts.names import named_in, role_of
 from mirage_gate.facts import RankFacts
-from mirage_gate.facts.repetition import Repetition, repetition_in
+from mirage_gate.facts.repetition import Repetition, layer_of, repetition_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +44,7 @@ class Shortened(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     def like(self, name: str) -> str:
         """Give the name, in the short graph, of a tensor that is used as this one of the whole."""
-        layer = layer_in(name)
+        layer = layer_of(name)
         first, last = self.repetition.layers
         if layer is None or layer < first:
             return name
@@ -59,7 +59,7 @@ class Shortened(msgspec.Struct, frozen=True, eq=False, dict=True):
         The last period before the cut stands for all those left out; to a tensor of a layer
         of its own, that layer does it alone.
         """
-        return self._times if layer_in(name) is None else self._once
+        return self._times if layer_of(name) is None else self._once
 
     @cached_property
     def _once(self) -> list[int]:
@@ -101,7 +101,7 @@ def _declarations(every: tuple[Declaration, ...], repetition: Repetition) -> lis
     first, last = repetition.layers
     kept = []
     for one in every:
-        layer = layer_in(one.name)
+        layer = layer_of(one.name)
         if layer is None or layer < first:
             kept.append(one)
         elif layer >= last:
@@ -124,7 +124,7 @@ def _moved_up(one: Declaration, layers: int) -> Declaration:
 
 def _renamed(name: str, layers: int) -> str:
     """Take some layers from the number in a name."""
-    layer = layer_in(name)
+    layer = layer_of(name)
     return name if layer is None else named_in(role_of(name), layer - layers)
 
 
@@ -193,7 +193,7 @@ class _Shortening:
             new = known.get(old)
             if new is None:
                 tensor = tensors[old]
-                layer = layer_in(tensor.base_ptr)
+                layer = layer_of(tensor.base_ptr)
                 if layer is not None:
                     renamed = name(layer, tensor.base_ptr)
                     if renamed is not tensor.base_ptr:
