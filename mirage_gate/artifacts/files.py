@@ -111,7 +111,10 @@ class Text:
     def location(self, start: int, end: int, note: str = "") -> Location:
         """Place the characters ``start`` to ``end`` (exclusive)."""
         first, first_start = self._line(start)
-        last, last_start = self._line(end)
+        if "\n" in self.text[start:end]:
+            last, last_start = self._line(end)
+        else:
+            last, last_start = first, first_start
         return Location(
             self.path,
             line=first + 1,

@@ -13,6 +13,7 @@ Nothing here is an estimate. What does not fit exactly is no repetition.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import accumulate, chain, pairwise
 from typing import TYPE_CHECKING
 
@@ -127,6 +128,7 @@ def _follows(sections: Sequence[_Section], at: int, period: int, start: int) -> 
     return here.event - before.event == before.event - earlier.event
 
 
+@lru_cache(1 << 16)
 def layer_of(name: str) -> int | None:
     """Read the layer's number from a name, if the name can be had again from role and number.
 

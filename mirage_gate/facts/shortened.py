@@ -14,7 +14,7 @@ count layers, or hold them against a majority of the others.
 from __future__ import annotations
 
 from array import array
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -122,6 +122,7 @@ def _moved_up(one: Declaration, layers: int) -> Declaration:
     )
 
 
+@lru_cache(1 << 16)
 def _renamed(name: str, layers: int) -> str:
     """Take some layers from the number in a name."""
     layer = layer_of(name)
