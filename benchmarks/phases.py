@@ -51,6 +51,7 @@ def audit(folder: str) -> None:
         from mirage_gate.artifacts import cuda as cuda_files
         from mirage_gate.artifacts import files, graph, loader, pairs
         from mirage_gate.artifacts.graph_text import GraphText
+        from mirage_gate.auditing.asking import silent_in_short
         from mirage_gate.facts import Options, RankFacts
         from mirage_gate.findings import in_order
         from mirage_gate.report import RankReport, Report
@@ -68,22 +69,31 @@ def audit(folder: str) -> None:
     if isinstance(decoded, graph.Refusal):
         raise SystemExit(f"{pair.graph}: the schema refuses it")
     facts = RankFacts(pair.rank, cuda, decoded, pair.graph, Options())
-    with step("facts: wiring"):
-        facts.wiring.accesses  # noqa: B018 - derived when it is looked at
-    with step("facts: regions"):
-        for name in facts.regions.names:
-            facts.regions.of(name)
-    with step("facts: layers"):
-        facts.layers.of_group  # noqa: B018
-    with step("facts: events"):
-        facts.events.before, facts.events.run  # noqa: B018
-    with step("facts: order"):
-        facts.order.tensors  # noqa: B018
+    with step("facts: layers that repeat"):
+        short = facts.shortened
+    for whole, of in ((False, short.facts if short else facts), (True, facts)):
+        if whole and not short:
+            continue
+        name = "the whole" if whole or not short else "the short graph"
+        with step(f"facts of {name}: wiring"):
+            of.wiring.groups if whole else of.wiring.accesses  # noqa: B018 - derived when looked at
+        with step(f"facts of {name}: layers"):
+            of.layers.of_group  # noqa: B018
+        if whole:
+            continue  # the rest only if a rule finds something
+        with step(f"facts of {name}: regions"):
+            for tensor in of.regions.names:
+                of.regions.of(tensor)
+        with step(f"facts of {name}: events"):
+            of.events.before, of.events.run  # noqa: B018
+        with step(f"facts of {name}: order"):
+            of.order.tensors  # noqa: B018
     found: list[Finding] = []
     for rule in rules:
         if rule.check is not None and rule.scope == "rank":
             with step(f"rule {rule.id} {rule.name}"):
-                found += rule.check(facts)
+                if not silent_in_short(rule, facts):
+                    found += rule.check(facts)
     with step("place the findings"):
         text.placer(place for finding in found for place in finding.places)
     with step("report as SARIF"):

@@ -74,14 +74,14 @@ def _ask(subject: object, rules: Sequence[Rule], selection: Selection) -> Answer
     for number, rule in enumerate(rules):
         steps.say(f"judging {rule.id}", number, len(rules))
         try:
-            if rule.check is not None and not _silent_in_short(rule, subject):
+            if rule.check is not None and not silent_in_short(rule, subject):
                 found += _listed([selection.weigh(finding) for finding in rule.check(subject)])
         except Exception as error:
             return found, f"internal error in {rule.id}: {type(error).__name__}: {error}"
     return found, ""
 
 
-def _silent_in_short(rule: Rule, subject: object) -> bool:
+def silent_in_short(rule: Rule, subject: object) -> bool:
     """Whether a rule finds nothing in a graph without the layers that repeat others."""
     if not (rule.repeats and rule.check and isinstance(subject, RankFacts) and subject.shortened):
         return False

@@ -69,7 +69,7 @@ def taken(facts: RankFacts) -> Iterator[Taken]:
             continue
         operand, columns, words = form
         place = (True, operand.index)
-        for use in facts.values.uses.get(operator.number, {}).get(place, ()):
+        for use in facts.values.uses_in(operator, place):
             for value, _ in use.seen:
                 rows = _rows(facts, value.operator, use.tensor)
                 if rows is None or rows[0] not in shuffled:

@@ -161,7 +161,11 @@ class Partials:
 
     def _sources(self, operator: Operator, index: int) -> list[int]:
         """The operators whose results an input reads; none if it reads anything else too."""
-        uses = self._facts.values.uses.get(operator.number, {}).get((True, index), ())
+        facts = self._facts
+        names = operator.slots.get((True, index), ())
+        if any(name.loaded and not facts.wiring.producers(name.name) for name in names):
+            return []  # the host fills it
+        uses = facts.values.uses_in(operator, (True, index))
         if any(use.before for use in uses):
             return []
         return sorted({value.operator.number for use in uses for value, _ in use.seen})
@@ -196,7 +200,7 @@ class Partials:
             source
             for number, form in self._forms.items()
             if form.operator == ALL_REDUCE
-            for is_input, index in self._facts.values.uses.get(number, {})
+            for is_input, index in operators[number].slots
             if is_input
             for source in self._sources(operators[number], index)
         ]

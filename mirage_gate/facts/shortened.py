@@ -94,6 +94,7 @@ def shortened(facts: RankFacts) -> Shortened | None:
         facts.absent_fields,
     )
     short.task_types = facts.task_types  # the whole text says what the codes mean
+    short.shortened = None
     return Shortened(short, repetition)
 
 

@@ -111,6 +111,7 @@ class Values:
         self._facts = facts
         self._known: dict[str, TensorValues] = {}
         self._unordered: dict[str, int] = {}
+        self._used: dict[str, dict[tuple[int, Place], list[Use]]] = {}
 
     @cached_property
     def tensors(self) -> dict[str, TensorValues]:
@@ -132,6 +133,24 @@ class Values:
             for use in tensor.uses:
                 slots = found.setdefault(use.operator.number, {})
                 slots.setdefault(use.place, []).append(use)
+        return found
+
+    def uses_in(self, operator: Operator, place: Place) -> list[Use]:
+        """What one slot of an operator reads: no tensor is worked out that it does not carry."""
+        return [
+            use
+            for name in operator.slots.get(place, ())
+            if name.name != SENTINEL
+            for use in self._uses_of(name.name).get((operator.number, place), ())
+        ]
+
+    def _uses_of(self, name: str) -> dict[tuple[int, Place], list[Use]]:
+        """The uses of one tensor, by operator and slot."""
+        found = self._used.get(name)
+        if found is None:
+            found = self._used[name] = {}
+            for use in self.of(name).uses:
+                found.setdefault((use.operator.number, use.place), []).append(use)
         return found
 
     @cached_property
