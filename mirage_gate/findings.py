@@ -122,6 +122,21 @@ class Finding(msgspec.Struct, frozen=True):
         )
 
 
+class Claim(Finding, frozen=True):
+    """A finding that knows what it claims, so that others of one cause are known for that.
+
+    Each of ``about`` is one thing that is wrong, in words that every rule uses for it: ``no
+    attention in layer 3``. A finding all of whose claims another one makes too is that one's.
+    """
+
+    about: tuple[str, ...] = ()
+
+    @property
+    def plain(self) -> Finding:
+        """The same without its claims, as a report has it."""
+        return Finding(*(getattr(self, field) for field in Finding.__struct_fields__))
+
+
 def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Sort findings the way every report shows them."""
     return tuple(sorted(findings, key=Finding.sort_key))

@@ -19,6 +19,7 @@ from mirage_gate.artifacts.graph_text import GraphText
 from mirage_gate.artifacts.pairs import Pair
 from mirage_gate.auditing import counting
 from mirage_gate.auditing.asking import Answer, ask_of_rank
+from mirage_gate.auditing.folding import fold
 from mirage_gate.auditing.reading import Half, Refused, halves, opened
 from mirage_gate.auditing.selection import Selection
 from mirage_gate.facts import Options, RankFacts
@@ -62,8 +63,8 @@ def audit_halves(rank: int, cuda: Half, graph: Half, job: Job) -> Outcome:
     steps.begin(rank)
     try:
         with opened(rank, cuda, graph, job.options) as (facts, text):
-            answer = ask_of_rank(facts, job.selection, job.beside)
-            return _outcome(facts, text, answer, job)
+            found, failure = ask_of_rank(facts, job.selection, job.beside)
+            return _outcome(facts, text, (fold(found), failure), job)
     except Refused as refused:
         findings = [job.selection.weigh(finding) for finding in refused.findings]
         return _failed(rank, cuda.path, graph.path, refused.failure, findings)

@@ -13,7 +13,7 @@ from functools import cache, cached_property
 from inspect import cleandoc
 from typing import Any, Literal, TypeVar
 
-from mirage_gate.findings import Finding, Location, Severity
+from mirage_gate.findings import Claim, Finding, Location, Severity
 
 Scope = Literal["rank", "ranks", "memory"]
 """What a check looks at: a ``RankFacts``; the ``Ranks`` of one run; a ``Memory`` and they.
@@ -86,13 +86,15 @@ class Rule:
         trace: Iterable[Location] = (),
         tensor: str = "",
         others: Iterable[str] = (),
+        about: Iterable[str] = (),
     ) -> Finding:
         """Say what the rule proved of one rank, as severe as the rule is unless told otherwise.
 
         ``message`` says what and why in one line, ``hint`` how to fix it; see
-        :class:`mirage_gate.findings.Finding`.
+        :class:`mirage_gate.findings.Finding`. ``about`` is what it claims, where other rules may
+        claim the same; see :class:`mirage_gate.findings.Claim`.
         """
-        return Finding(
+        return Claim(
             rule=self.id,
             severity=self.severity if severity is None else severity,
             message=message,
@@ -103,6 +105,7 @@ class Rule:
             tensor=tensor,
             rank=rank,
             others=tuple(dict.fromkeys(name for name in others if name != tensor)),
+            about=tuple(about),
         )
 
     # A text is put into shape when it is read: an audit reads none.

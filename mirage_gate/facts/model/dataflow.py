@@ -31,7 +31,8 @@ class Mismatch(msgspec.Struct, frozen=True):
     ``should`` is the statement as it should be, ``step`` the number of the one that is there,
     None if there is none like it. ``why`` says in words what is another. ``certain``: no operator
     that has no word here is a part of it. ``instead``: what stands for a value all the same, so
-    that the comparison can go on.
+    that the comparison can go on. ``absent``: no operator of the layer takes the statement's
+    weight, so that there is nothing to compare.
     """
 
     layer: int | None
@@ -40,6 +41,7 @@ class Mismatch(msgspec.Struct, frozen=True):
     why: str
     certain: bool = True
     instead: tuple[str, Value] | None = None
+    absent: bool = False
 
 
 class _Known(msgspec.Struct):
@@ -225,7 +227,7 @@ class Dataflow:
             layer, should, None, "no such operator is there", not self.foreign.get(layer)
         )
         if not verdicts:
-            return missing
+            return msgspec.structs.replace(missing, absent=True)
 
         def worth(number: int) -> tuple[int, int, int]:
             faults = verdicts[number]
@@ -234,7 +236,9 @@ class Dataflow:
 
         number = min(verdicts, key=worth)
         faults = verdicts[number]
-        if not self._weight_fits(number, rule, layer):
+        absent = not self._weight_fits(number, rule, layer)
+        if absent:
+            missing = msgspec.structs.replace(missing, absent=True)
             reads = [n for n, found in verdicts.items() if not any(at == 0 for at, _ in found)]
             if not reads:
                 return missing
@@ -249,7 +253,7 @@ class Dataflow:
         if fault.sum_of and fault.culprit is not None:
             maker = self._layer(fault.culprit)
             return Mismatch(maker, fault.sum_of, fault.culprit, fault.why, certain, fault.instead)
-        return Mismatch(layer, should, number, fault.why, certain)
+        return Mismatch(layer, should, number, fault.why, certain, absent=absent)
 
     def _should(self, rule: Rule, layer: int | None) -> str:
         """The statement as it should be in one layer, as the configuration has it."""

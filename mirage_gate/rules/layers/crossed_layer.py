@@ -135,4 +135,5 @@ def _crossed_in(
                 severity=Severity.ERROR if certain else Severity.WARNING,
                 related=(*declared(facts, name.name), *declared(facts, own)),
                 tensor=name.name,
+                about=(f"a weight of layer {name.layer} at task {operator.first}",),
             )

@@ -113,7 +113,22 @@ def _findings(facts: RankFacts, stack: Siblings, lacks: dict[int, list[Lack]]) -
             related=tuple(related),
             tensor=tables[0] if tables else "",
             others=tables,
+            about=_about(facts, stack, found, layers),
         )
+
+
+def _about(
+    facts: RankFacts, stack: Siblings, lacks: Sequence[Lack], layers: Collection[int]
+) -> Iterator[str]:
+    """Say it as the rule on the model's configuration does, where it is the same."""
+    features = facts.features
+    if stack.stack != facts.layers.main or not any(lack.critical for lack in lacks):
+        return
+    for layer in (n - features.base for n in layers):
+        if features.rotates(layer) is False:
+            yield f"no rotary embedding in layer {layer}"
+        if not all(lack.critical for lack in lacks):
+            yield f"something else in layer {layer}"
 
 
 def _some(texts: Sequence[str]) -> str:

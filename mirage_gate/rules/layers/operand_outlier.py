@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from mirage_gate.facts.roles import Content
+from mirage_gate.facts.words import forms
 from mirage_gate.findings import Finding, Severity
 from mirage_gate.rules._words import declared, in_layers
 from mirage_gate.rules.base import Rule
@@ -167,4 +168,15 @@ def _finding(facts: RankFacts, slots: list[OddSlot]) -> Finding:
         hint=f"pass what layer {near} passes",
         related=tuple(dict.fromkeys(related)),
         tensor=_names(first)[0],
+        about=_about(facts, slots),
     )
+
+
+def _about(facts: RankFacts, slots: list[OddSlot]) -> Iterator[str]:
+    """Say it as the rule on the model's dataflow does: another summand, if it is one alone."""
+    first = slots[0]
+    rows = forms(facts.task_type(first.column.task_type).name) or ()
+    added = {pick for form in rows for term in form.added for pick in term}
+    if len(slots) == len(first.layers) == 1 and ("i", first.index) in added:
+        operator = first.column.operators[first.layers[0]]
+        yield f"another summand at task {operator.first}"

@@ -43,6 +43,10 @@ RULE = Rule(
 )
 
 
+_OF_FEEDING = re.compile(r"post_attention|pre_feedforward|ffn|mlp|gate|up_proj|down|experts|router")
+"""What a statement of a feed-forward network, or of the norm before it, takes."""
+
+
 @RULE.checked_by
 def dataflow_differs(facts: RankFacts) -> Iterator[Finding]:
     model = facts.options.model
@@ -85,7 +89,37 @@ def dataflow_differs(facts: RankFacts) -> Iterator[Finding]:
             facts.in_graph("all_tasks", _task(facts, first), "task_type"),
             hint=f"build it as `{should}`",
             related=(model.place("architectures", "model_type"),),
+            about=[
+                claim
+                for one in found
+                for claim in list(_about(facts, one)) or [f"dataflow of layer {one.layer}"]
+            ],
         )
+
+
+def _about(facts: RankFacts, mismatch: Mismatch) -> Iterator[str]:
+    """Say what is wrong in the words of the rules that look at it more closely."""
+    layer, features = mismatch.layer, facts.features
+    if layer is None:
+        return
+    attends, feeds = features.attends(layer), features.feeds(layer)
+    of_feeding = _OF_FEEDING.search(mismatch.should) is not None
+    if mismatch.absent and attends is False and not of_feeding:
+        yield f"no attention in layer {layer}"
+    elif mismatch.absent and feeds is False and of_feeding:
+        yield f"no a feed-forward network in layer {layer}"
+    elif mismatch.why in ("cos is not given", "sin is not given") and (
+        features.rotates(layer) is False
+    ):
+        yield f"no rotary embedding in layer {layer}"
+    elif mismatch.step is not None:
+        step = facts.dataflow.steps[mismatch.step]
+        if step.added and re.search(r"\b(?:is not added|is added as well)$", mismatch.why):
+            yield f"another summand at task {step.first}"
+        elif mismatch.why.startswith("it takes "):
+            for atom in (atom for operand in step.operands for atom in operand.atoms):
+                if atom.name and atom.layer not in (None, layer):
+                    yield f"a weight of layer {atom.layer} at task {step.first}"
 
 
 def _task(facts: RankFacts, mismatch: Mismatch) -> int:

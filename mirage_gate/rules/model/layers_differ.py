@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from mirage_gate.artifacts.names import layer_in
@@ -146,7 +146,8 @@ def _promises(facts: RankFacts, model: ModelConfig) -> Iterator[Finding]:
         lacking = frozenset() if promise is model.attention else promise.lacking
         beyond = [n for n, shown in said.items() if shown and n in lacking]
         if without:
-            yield _differs(facts, model, keys, without, f"has {what} in", "has not")
+            about = [f"no {what} in layer {layer}" for layer in without]
+            yield _differs(facts, model, keys, without, f"has {what} in", "has not", about)
         if beyond:
             yield _differs(
                 facts, model, keys, beyond, f"has no {what.removeprefix('a ')} in", "has"
@@ -163,6 +164,7 @@ def _differs(
     layers: list[int],
     meant: str,
     shown: str,
+    about: Sequence[str] = (),
 ) -> Finding:
     return RULE.finding(
         facts.rank,
@@ -170,6 +172,7 @@ def _differs(
         facts.in_graph("all_tasks", facts.features.first_task(layers[0]), "task_type"),
         hint=f"build {in_layers(layers)} as the configuration describes",
         related=(model.place(*keys),),
+        about=about,
     )
 
 
