@@ -315,6 +315,31 @@ def test_another_residual_of_the_same_size_in_a_real_graph(artifacts: Path, name
                 assert buffer in found[0].message
 
 
+# -- What follows of it is not said again -------------------------------------------------------
+
+
+def test_who_reads_the_result_of_a_wrong_weight_is_not_accused() -> None:
+    """Two norms of a layer are exchanged: two slots are wrong, and not what reads the results."""
+    pair = qwen3(6).emit()
+    exchange(pair.graph, "layer_2_input_layernorm", "layer_2_post_attn_layernorm")
+    found = [finding.location.pointer or finding.message for finding in check(pair)]
+    assert len(found) == 2, found
+    assert all("input 1 of TASK_RMS_NORM_HOPPER" in f.message for f in check(pair))
+
+
+def test_who_reads_another_operators_result_is_accused_beside_a_wrong_weight() -> None:
+    """The query's projection takes the stream itself, and the norm has another weight."""
+    pair = qwen3(6).emit()
+    exchange(pair.graph, "layer_2_input_layernorm", "layer_2_post_attn_layernorm")
+    for task in pair.tasks(tensor="layer_2_qkv_proj"):
+        task["inputs"][0]["base_ptr"] = "mlp_out"
+    messages = [finding.message for finding in check(pair)]
+    assert len(messages) == 3, messages
+    assert any(
+        "TASK_LINEAR_SWAPAB_HOPPER (layer_N_qkv_proj) carries mlp_out" in m for m in messages
+    )
+
+
 # -- Speed -------------------------------------------------------------------------------------
 
 

@@ -11,6 +11,7 @@ from mirage_gate.findings import Finding, Severity
 from mirage_gate.rules._words import declared, in_layers
 from mirage_gate.rules.base import Rule
 from mirage_gate.rules.layers._copies import sources_otherwise
+from mirage_gate.rules.layers._following import follows
 from mirage_gate.rules.layers._odd_slots import OddSlot, odd_slots, split_pairs
 from mirage_gate.rules.layers._shared import (
     in_words_order,
@@ -55,8 +56,9 @@ RULE = Rule(
 
 @RULE.checked_by
 def operand_outlier(facts: RankFacts) -> Iterator[Finding]:
-    found = list(odd_slots(facts))
-    seen = {(id(odd.column), layer) for odd in found for layer in odd.layers}
+    every = list(odd_slots(facts))
+    found = [odd for odd in every if not follows(facts, odd, every)]
+    seen = {(id(odd.column), layer) for odd in every for layer in odd.layers}
     for slots in _together(found):
         yield _finding(facts, slots)
     for pair in split_pairs(facts):
