@@ -7,6 +7,8 @@ import pytest
 from mirage_gate.config import Config, ConfigError, TaskTypeConfig, task_types
 from mirage_gate.facts.signatures.notation import Axis, signatures
 from mirage_gate.facts.signatures.table import OPERATORS
+from tests.audits import findings_of
+from tests.emitter import Model, qwen3, qwen3_ampere
 
 
 def test_an_operator_reads_as_an_einsum() -> None:
@@ -60,3 +62,29 @@ def test_a_user_says_what_the_slots_of_a_type_are_to_each_other() -> None:
     assert task_types(Config(task_types=[own]))[900].operator == own.operator
     with pytest.raises(ConfigError, match=r"task type TASK_MINE: .* is no operator"):
         task_types(Config(task_types=[TaskTypeConfig(name="TASK_MINE", code=900, operator="x[b]")]))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [qwen3(1, arch="blackwell"), pytest.param(qwen3_ampere(1), marks=pytest.mark.slow)],
+    ids=["blackwell", "ampere"],
+)
+@pytest.mark.parametrize("part", ["dims", "strides"])
+def test_a_tile_with_too_few_dims_or_strides_breaks_no_rule(model: Model, part: str) -> None:
+    """Fuzzing found it: strides were looked up by dim in MG204, MG213 and MG509."""
+    pair = model.emit()
+    cuda, seen = pair.cuda_text(), set()
+    for task in pair.graph["all_tasks"]:
+        for side in ("inputs", "outputs"):
+            for slot, tensor in enumerate(task[side] or ()):
+                key = (task["task_type"], side, slot)
+                if key in seen or not tensor[part]:
+                    continue
+                seen.add(key)
+                kept = tensor[part]
+                for short in (kept[:0], kept[:-1]):
+                    tensor[part] = short
+                    report = findings_of(cuda, pair.json_text())
+                    assert "internal error" not in report.ranks[0].failure, key
+                    assert "MG504" in {finding.rule for finding in report.findings}
+                tensor[part] = kept

@@ -42,7 +42,12 @@ class Signatures:
         return found
 
     def of(self, group: Group) -> Signature | None:
-        """Give the reading that a group's slots fit, by their number and their dims."""
+        """Give the reading that a group's slots fit, by their number and their dims.
+
+        None fits a group with a ragged tile: MG504 says it.
+        """
+        if not self.ragged.isdisjoint(group.inputs + group.outputs):
+            return None
         tensors = self._facts.graph.tensors
         ranks = tuple([len(tensors[n].dims) for n in group.inputs + group.outputs])
         key = (group.task_type, len(group.inputs), ranks)
@@ -52,6 +57,12 @@ class Signatures:
                 None,
             )
         return self._known[key]
+
+    @cached_property
+    def ragged(self) -> frozenset[int]:
+        """The tiles that have not as many strides as dims."""
+        tensors = self._facts.graph.tensors
+        return frozenset(n for n, t in enumerate(tensors) if len(t.dims) != len(t.strides))
 
     def tensor(self, group: Group, operand: Operand) -> Tensor:
         """Give the tile that a group carries in a slot."""

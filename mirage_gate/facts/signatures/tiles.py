@@ -106,10 +106,14 @@ class Tiles:
         tiles, numbers = self._numbered()
         names = [tensor.base_ptr for tensor in self._facts.graph.tensors]
         of = self._facts.signatures.of
+        ragged = self._facts.signatures.ragged
         for operator in self._facts.layers.operators:
             if not self._facts.signatures.readings(operator.task_type):
                 continue
-            for groups in _parts(operator.groups, names):
+            whole = operator.groups
+            if ragged:
+                whole = [g for g in whole if ragged.isdisjoint(g.inputs + g.outputs)]
+            for groups in _parts(whole, names):
                 signature = of(groups[0])
                 if signature is None:
                     continue
