@@ -121,27 +121,44 @@ def names_in(facts: RankFacts) -> list[Name]:
     """Read the name of each reference in ``Graph.tensors``."""
     known: dict[str, Name] = {}
     names = []
+    tables = _tables(facts)
     for tensor in facts.graph.tensors:
         name = known.get(tensor.base_ptr)
         if name is None:
-            name = known[tensor.base_ptr] = _read(facts, tensor.base_ptr)
+            name = known[tensor.base_ptr] = _read(facts, tensor.base_ptr, tables)
         names.append(name)
     return names
 
 
-def _read(facts: RankFacts, name: str) -> Name:
+def _read(facts: RankFacts, name: str, tables: frozenset[str]) -> Name:
     declaration = facts.declared.get(name)
     loaded = declaration is not None and declaration.kind in LOADED and name != SENTINEL
     layer = layer_in(name)
-    weight = loaded and (layer is not None or not _for_all_layers(facts, name))
+    weight = loaded and (layer is not None or name not in tables)
     stack = "" if layer is None else stack_in(name)
     return Name(name, role_of(name), stack, layer, loaded, weight)
 
 
-def _for_all_layers(facts: RankFacts, name: str) -> bool:
-    """Whether a name is a table for all layers: critical, and not read in one place only."""
-    declaration = facts.declared.get(name)
-    if declaration is None or not facts.is_critical(declaration):
-        return False
-    readers = {access.group.number for access in facts.wiring.of(name)}
-    return not readers or max(readers) - min(readers) >= len(readers)
+def _tables(facts: RankFacts) -> frozenset[str]:
+    """The tables for all layers: critical tensors of no layer, not carried in one place only."""
+    carried: dict[str, list[int]] = {
+        name: []
+        for name, declaration in facts.declared.items()
+        if layer_in(name) is None and facts.is_critical(declaration)
+    }
+    names = {
+        number: tensor.base_ptr
+        for number, tensor in enumerate(facts.graph.tensors)
+        if tensor.base_ptr in carried
+    }
+    references = names.keys()
+    for group in facts.wiring.groups if names else ():
+        operands = group.inputs + group.outputs
+        if not references.isdisjoint(operands):
+            for name in {names[number] for number in operands if number in names}:
+                carried[name].append(group.number)
+    return frozenset(
+        name
+        for name, groups in carried.items()
+        if not groups or groups[-1] - groups[0] >= len(groups)
+    )
