@@ -13,7 +13,7 @@ from mirage_gate.rules.order._sides import Side, event_text, kind_of, sides_of
 
 if TYPE_CHECKING:
     from mirage_gate.facts import RankFacts
-    from mirage_gate.facts.order import Race
+    from mirage_gate.facts.order import Race, TensorOrder, Wave
 
 LIMITS = """
     Where a slot picks its rows at run time (pages, requests, experts, splits) two tasks may
@@ -40,27 +40,37 @@ def race_findings(rule: Rule, facts: RankFacts) -> Iterator[Finding]:
     for tensor, order in facts.order.tensors.items():
         role = role_of(tensor)
         more[role] = more.get(role, 0) + order.more
-        for race in _without_echoes(order.races):
+        for race in _without_echoes(order):
             if _rule_of(race) == rule.id:
                 alike.setdefault((role, race.certain), []).append(race)
     for (role, _), races in sorted(alike.items(), key=lambda item: not item[0][1]):
         yield _race(rule, facts, races, more[role])
 
 
-def _without_echoes(races: tuple[Race, ...]) -> list[Race]:
-    """Leave out two writers if the later one races with a reader: the same edge is missing."""
-    named = {
-        id(race.earlier if race.earlier_writes else race.later)
-        for race in races
+def _without_echoes(order: TensorOrder) -> list[Race]:
+    """Leave out two writers if the later one races with a reader: the same edge is missing.
+
+    Where not all races are listed, the one with the reader may be among those that are not:
+    then a kernel that races with a reader elsewhere counts as one that does.
+    """
+    readers = [
+        race.earlier if race.earlier_writes else race.later
+        for race in order.races
         if race.certain and not (race.earlier_writes and race.later_writes)
-    }
+    ]
+    named = {id(wave) for wave in readers}
+    kernels = {_kernel(wave) for wave in readers} if order.more else set()
     return [
         race
-        for race in races
+        for race in order.races
         if not (race.earlier_writes and race.later_writes)
         or race.earlier is race.later
-        or id(race.later) not in named
+        or not (id(race.later) in named or _kernel(race.later) in kernels)
     ]
+
+
+def _kernel(wave: Wave) -> tuple[int, int]:
+    return wave.first.task_type, wave.first.variant
 
 
 def _race(rule: Rule, facts: RankFacts, races: list[Race], more: int) -> Finding:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from mirage_gate.auditing.ranks import audit
 from tests.emitter import Pair, deepseek_v3, qwen3
 from tests.rules import Expect, fires, silent
 from tests.rules.graphs import position, small
@@ -91,3 +94,21 @@ def test_tasks_that_carry_the_whole_output_and_differ_in_what_they_read() -> Exp
 @silent("MG303", alone=("MG3",))
 def test_split_kv_partials_meet_by_their_descriptors() -> Pair:
     return qwen3(3, split_kv=True).emit()
+
+
+def test_a_race_too_many_to_be_listed_makes_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two writers the later of which races with a reader, that race may be beyond the list."""
+    pair = deepseek_v3(10).emit(0)
+    gathers = [task for task in pair.graph["all_tasks"] if task["task_type"] == 278]
+    assert gathers
+    for task in gathers:
+        task["trigger_event"] = len(pair.graph["all_events"]) - 1
+    texts = pair.cuda_text(), pair.json_text()
+
+    def writers() -> set[str]:
+        return {f.tensor for f in audit(*texts).findings if f.rule == "MG303"}
+
+    every = writers()
+    for most in (5, 20, 40):
+        monkeypatch.setattr("mirage_gate.facts.order.races.MOST_RACES", most)
+        assert writers() <= every
