@@ -139,6 +139,7 @@ def test_a_full_deepseek_has_the_size_it_is_known_to_have() -> None:
 # -- the small models --------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layers", [1, 2, 3, 4, 5, 8])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_small_models_keep_the_invariants(family: str, layers: int) -> None:

@@ -145,6 +145,7 @@ def test_a_sound_model_has_no_outlier(family: str) -> None:
             assert check(model.emit(rank)) == (), layers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["dense", "fused", "mixture", "deepseek, eight ranks"])
 def test_a_deep_model_has_no_outlier(family: str) -> None:
     assert check(FAMILIES[family](80).emit()) == ()
@@ -249,6 +250,7 @@ def layer_of(task: dict[str, Any]) -> int | None:
     return next((layer for layer in layers if layer is not None), None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CLEAN)
 def test_exchanged_weights_of_real_graphs_are_two_errors(artifacts: Path, name: str) -> None:
     cuda, graph = read(artifacts, name)
@@ -266,6 +268,7 @@ def test_exchanged_weights_of_real_graphs_are_two_errors(artifacts: Path, name: 
         assert len(found) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CLEAN)
 def test_operands_set_to_none_in_one_layer_of_a_real_graph(artifacts: Path, name: str) -> None:
     cuda, graph = read(artifacts, name)
@@ -288,6 +291,7 @@ def test_operands_set_to_none_in_one_layer_of_a_real_graph(artifacts: Path, name
             assert f"layer {layer} runs without" in found[0].message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CLEAN)
 def test_another_residual_of_the_same_size_in_a_real_graph(artifacts: Path, name: str) -> None:
     """In every layer but the first, with every buffer of the size, in all tiles or in one."""

@@ -88,6 +88,7 @@ def test_a_real_graph_is_silent(artifacts: Path, name: str, rank: int) -> None:
     assert RealPair(artifacts, name, rank).check() == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "rank"), REAL[::3])
 def test_a_real_graph_broken_in_one_place_is_stopped(artifacts: Path, name: str, rank: int) -> None:
     pair = RealPair(artifacts, name, rank)
