@@ -8,6 +8,7 @@ among its related ones, with its words.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 import msgspec
@@ -23,16 +24,17 @@ def fold(found: Sequence[Finding]) -> list[Finding]:
     claims = [(at, one) for at, one in enumerate(found) if isinstance(one, Claim) and one.about]
     claims.sort(key=lambda pair: (-pair[1].severity.weight, _rank(pair[1]), pair[0]))
     folded: dict[int, int] = {}
-    causes: list[tuple[int, Claim]] = []
+    causes: defaultdict[object, list[tuple[int, str, frozenset[object]]]] = defaultdict(list)
     for at, one in claims:
-        mine = set(one.about)
-        cause = next(
-            (n for n, other in causes if other.rule != one.rule and mine <= set(other.about)), None
-        )
-        if cause is None:
-            causes.append((at, one))
-        else:
+        mine = frozenset(one.about)
+        # Who claims all of it claims the first of it: only those are looked at.
+        claiming = causes.get(one.about[0], ())
+        cause = next((n for n, rule, its in claiming if rule != one.rule and mine <= its), None)
+        if cause is not None:
             folded[at] = cause
+            continue
+        for claim in mine:
+            causes[claim].append((at, one.rule, mine))
     followers: dict[int, list[Finding]] = {}
     for at, cause in sorted(folded.items()):
         followers.setdefault(cause, []).append(found[at])
