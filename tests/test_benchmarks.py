@@ -45,7 +45,12 @@ def test_a_quick_run_prints_both_tables(tmp_path: Path) -> None:
     assert "| CPU, s | of naive's | wall, s | of naive's | MiB | of naive's |" in printed
     for command in ("naive", "limit", "gate, text", "gate, SARIF"):
         assert f"| qwen3-4-layers, 1.4 MB | {command} |" in printed
-    for step in ("read the graph and decode it", "facts: regions", "rules MG1", "report as SARIF"):
+    for step in (
+        "read the graph and decode it",
+        "facts of the whole: regions",
+        "rules MG1",
+        "report as SARIF",
+    ):
         assert f"| {step} |" in printed
 
 
