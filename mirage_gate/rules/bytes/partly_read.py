@@ -35,7 +35,6 @@ RULE = Rule(
         against the same weight in other layers. Buffers that are also accessed with rows
         picked at run time are left out.
     """,
-    repeats=True,
 )
 
 

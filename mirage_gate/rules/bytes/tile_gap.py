@@ -43,7 +43,6 @@ RULE = Rule(
         tasks all share one tile only against other runs of their kernel. A copy may fill
         several tiles from one, as a KV head is repeated for its query heads.
     """,
-    repeats=True,
 )
 
 
