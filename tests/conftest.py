@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 
@@ -10,6 +11,12 @@ import pytest
 from tests.scratch import SourceTree
 
 pytest.register_assert_rewrite("tests.rules.cases")
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector pass by what is there for good, four thousand tests among it."""
+    gc.collect()
+    gc.freeze()
 
 
 def _shared(variable: str, what: str) -> Path:

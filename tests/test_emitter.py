@@ -426,3 +426,16 @@ def test_the_checker_sees(breakage: Callable[[Pair], None], words: str) -> None:
     pair = qwen3(2).emit()
     breakage(pair)
     assert any(words in problem for problem in check(pair)), check(pair)[:3]
+
+
+def test_what_a_test_does_to_a_pair_stays_in_it() -> None:
+    """Pairs of one model are written from one layout, which none of them changes."""
+    model = qwen3(2)
+    pair, texts = model.emit(), (model.emit().cuda_text(), model.emit().json_text())
+    pair.tasks(tensor="lm_head")[0]["inputs"][0]["dims"].clear()
+    pair.graph["all_events"][0]["num_triggers"] += 1
+    pair.graph["first_tasks"].clear()
+    object.__setattr__(pair.declaration("layer_0_qkv_proj").copies[0], "name", "another")
+    pair.branches.clear()
+    assert (pair.cuda_text(), pair.json_text()) != texts
+    assert (model.emit().cuda_text(), model.emit().json_text()) == texts

@@ -8,7 +8,7 @@ template arguments) is made up, and there so that a parser has something to step
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .bodies import Compiled, statement
@@ -79,7 +79,8 @@ class Declaration:
     def of(cls, tensor: Tensor, index: int) -> Declaration:
         nbytes = 0 if tensor.storage == "host" else tensor.nbytes
         address = 0x7F00_0010_0000 + index * 0x10_0000
-        return cls(tensor.name, tensor.storage, nbytes, address, list(tensor.copies))
+        copies = [replace(copy) for copy in tensor.copies]  # a test may change them
+        return cls(tensor.name, tensor.storage, nbytes, address, copies)
 
     def lines(self, dialect: Dialect) -> Iterator[str]:
         name = self.name

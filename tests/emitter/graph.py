@@ -12,9 +12,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import product, repeat
 from math import gcd, prod
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -396,12 +397,18 @@ class TaskGraph:
         """The whole graph as plain, editable Python."""
         tasks = list(map(self._frame, (0, 1)))
         for placed in self.placed:
-            tasks += [self._task(placed.op, iter(row)) for row in self._rows(placed)]
+            sides = _tiles(placed.op.inputs, placed.op), _tiles(placed.op.outputs, placed.op)
+            tasks += [self._task(placed.op, iter(row), *sides) for row in self._rows(placed)]
         return {
             "all_events": [dict(event) for event in self.events],
             "all_tasks": tasks,
             "first_tasks": list(self.first_tasks),
         }
+
+    @cached_property
+    def text(self) -> str:
+        """The JSON text whole: for small graphs, which many tests ask for."""
+        return dump(self.as_dict())
 
     def chunks(self) -> Iterator[str]:
         """The JSON text in pieces of a few thousand tasks, byte for byte what `dump` gives."""
@@ -409,7 +416,8 @@ class TaskGraph:
         yield '{\n  "all_events": [\n' + events + '\n  ],\n  "all_tasks": [\n'
         yield _indented([dump(self._frame(i), 4) for i in (0, 1)])
         for placed in self.placed:
-            sample = dump(self._task(placed.op, repeat("%d")), 4)
+            sides = _tiles(placed.op.inputs, placed.op), _tiles(placed.op.outputs, placed.op)
+            sample = dump(self._task(placed.op, repeat("%d"), *sides), 4)
             template = ",\n    " + sample.replace('"%d"', "%d")
             texts: list[str] = []
             for row in self._rows(placed):
@@ -464,11 +472,13 @@ class TaskGraph:
         rows = zip(zip(*columns, strict=True), triggers, strict=True)
         return ((*row, trigger) for row, several in rows for trigger in several)
 
-    def _task(self, op: Op, values: Iterator[Any]) -> dict[str, Any]:
+    def _task(
+        self, op: Op, values: Iterator[Any], inputs: list[_Tile], outputs: list[_Tile]
+    ) -> dict[str, Any]:
         """A task, its varying values taken from `values` in the order `_rows` has them."""
 
-        def tensors(slots: Sequence[AnySlot]) -> list[dict[str, Any]] | None:
-            return [self._tensor(slot, op.grid, values) for slot in slots] or None
+        def tensors(tiles: list[_Tile]) -> list[dict[str, Any]] | None:
+            return [tile.tensor(values) for tile in tiles] or None
 
         def union(*names: str) -> dict[str, Any]:
             return {name: next(values) for name in names if name in self.metadata}
@@ -476,30 +486,47 @@ class TaskGraph:
         return {
             "dependent_event": next(values),
             **union("expert_offset"),
-            "inputs": tensors(op.inputs),
+            "inputs": tensors(inputs),
             **union("kv_idx", "merge_task_offset"),
-            "outputs": tensors(op.outputs),
+            "outputs": tensors(outputs),
             **union("request_id", "task_offset"),
             "task_type": op.kind.code,
             "trigger_event": next(values),
             "variant_id": op.variant,
         }
 
-    @staticmethod
-    def _tensor(slot: AnySlot, grid: Axes, values: Iterator[Any]) -> dict[str, Any]:
-        tensor = slot.tensor
-        if tensor is None:
-            none = {"base_ptr": "nullptr", "data_type": UNKNOWN_TYPE, "dims": []}
-            return {**none, "offset": next(values), "strides": []}
-        name = next(values) if isinstance(slot, Fused) else tensor.name
+
+class _Tile(NamedTuple):
+    """What the tiles of a slot have in common; a part's `name` is not, and left empty."""
+
+    name: str
+    dtype: int
+    dims: Ints
+    strides: Ints
+
+    def tensor(self, values: Iterator[Any]) -> dict[str, Any]:
+        """One of them, its name and offset taken from `values`."""
+        name = self.name or next(values)
         return {
             # A placeholder for a number here means a name is wanted.
             "base_ptr": "%s" if name == "%d" else name,
-            "data_type": tensor.dtype,
-            "dims": list(slot.dims(grid)),
+            "data_type": self.dtype,
+            "dims": list(self.dims),
             "offset": next(values),
-            "strides": list(tensor.strides),
+            "strides": list(self.strides),
         }
+
+
+def _tiles(slots: Iterable[AnySlot], op: Op) -> list[_Tile]:
+    return [_tile(slot, slot.dims(op.grid)) for slot in slots]
+
+
+def _tile(slot: AnySlot, dims: Ints) -> _Tile:
+    tensor = slot.tensor
+    if tensor is None:
+        return _Tile("nullptr", UNKNOWN_TYPE, (), ())
+    name = "" if isinstance(slot, Fused) else tensor.name
+    return _Tile(name, tensor.dtype, dims, tensor.strides)
 
 
 def _event(kind: int, triggers: int, first: int, last: int) -> dict[str, int]:

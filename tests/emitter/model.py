@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from .cuda import CURRENT, Dialect
-from .graph import BF16, FLOAT32, Program, Tensor
+from .graph import BF16, FLOAT32, Program, TaskGraph, Tensor
 from .pair import FileNames, Pair
 
 __all__ = ["Model"]
@@ -40,7 +41,7 @@ class Model:
     stale: frozenset[int] = frozenset()
     extra_hosts: tuple[str, ...] = ()
     extra_scratch: tuple[str, ...] = ()
-    options: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict, hash=False)
 
     # -- what a test changes -----------------------------------------------------------------
 
@@ -88,13 +89,8 @@ class Model:
         """The pair of one rank."""
         if not 0 <= rank < self.ranks:
             raise ValueError(f"there is no rank {rank} of {self.ranks}")
-        program = Program(rank, self.ranks)
-        self.build(program, self)
-        for name in self.extra_hosts:
-            program.host(name, 16, 16, dtype=BF16)
-        for name in self.extra_scratch:
-            program.scratch(name, 16, 16, dtype=FLOAT32)
-        return Pair.of(program, self.dialect)
+        program, graph = _laid_out(self, rank)
+        return Pair.of(program, self.dialect, graph)
 
     def emit_all(self) -> list[Pair]:
         """The pairs of all ranks, in order."""
@@ -130,3 +126,15 @@ class Model:
         if not 0 <= layer < self.layers:
             raise ValueError(f"there is no layer {layer} of {self.layers}")
         return frozenset((layer,))
+
+
+@lru_cache(maxsize=32)
+def _laid_out(model: Model, rank: int) -> tuple[Program, TaskGraph]:
+    """What a pair is written from, and never changes: tests emit the same few models again."""
+    program = Program(rank, model.ranks)
+    model.build(program, model)
+    for name in model.extra_hosts:
+        program.host(name, 16, 16, dtype=BF16)
+    for name in model.extra_scratch:
+        program.scratch(name, 16, 16, dtype=FLOAT32)
+    return program, TaskGraph.of(program, model.dialect.metadata)

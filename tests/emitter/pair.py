@@ -15,8 +15,8 @@ from .graph import Program, TaskGraph, dump
 __all__ = ["FileNames", "Pair", "file_names"]
 
 FileNames = Literal["kernel", "rank", "plain"]
-_SMALL = 20_000
-"""Tasks. The dicts of so many are made and written at once; more go through in pieces."""
+_SMALL = 5_000
+"""Tasks. The text of so many is made at once and kept; more go through in pieces."""
 _FIELDS = ("trigger_event", "dependent_event", "inputs", "outputs")
 
 
@@ -47,13 +47,13 @@ class Pair:
     fields: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, program: Program, dialect: Dialect) -> Pair:
+    def of(cls, program: Program, dialect: Dialect, graph: TaskGraph | None = None) -> Pair:
         tensors = enumerate(program.tensors.values())
         arms = sorted(program.branches.items(), key=lambda item: (item[0][0].code, item[0][1]))
         return cls(
             program.rank,
             program.ranks,
-            TaskGraph.of(program, dialect.metadata),
+            graph or TaskGraph.of(program, dialect.metadata),
             [Declaration.of(tensor, index) for index, tensor in tensors],
             [Branch(kind.enumerator, number, *body) for (kind, number), body in arms],
             dialect,
@@ -84,7 +84,7 @@ class Pair:
 
     def json_text(self) -> str:
         if "graph" not in self.__dict__ and self.source.task_count < _SMALL:
-            return dump(self.source.as_dict())
+            return self.source.text
         return "".join(self._json_chunks())
 
     def write_json(self, file: TextIO) -> None:
