@@ -1,7 +1,8 @@
 """A slice of the mutation run: every defect stopped, nothing said about what is harmless.
 
-Each operator is tried once; slow tests try it on every subject. The whole of it is
-`python -m tests.mutation`; see tests/mutation.
+Each operator is tried once, and of a defect the rules are asked that are to stop it; slow tests
+ask all of them, on every subject. The whole of it is `python -m tests.mutation`; see
+tests/mutation.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ def _once(wanted: list[Operator]) -> list[Outcome]:
     outcomes: list[Outcome] = []
     for name in (*SUBJECTS, "deepseek"):
         tried = {outcome.operator for outcome in outcomes}
-        outcomes += run(name, 0, [op for op in wanted if op.name not in tried], most=1)
+        left = [op for op in wanted if op.name not in tried]
+        outcomes += run(name, 0, left, most=1, narrow=True)
     return outcomes
 
 

@@ -51,19 +51,20 @@ def alike_in_every_layer(subject: Subject, rng: random.Random) -> Iterator[Mutan
     """An operand is another tensor, or none, in all layers; or two are exchanged in all."""
     if subject.name not in FAMILIES:
         return
-    yield from mixed(rng, whole_models(subject))
+    yield from map(with_its_model, mixed(rng, whole_models(subject)))
 
 
 _THE_SAME = {("deepseek", "layer_N_shared_expert_gate_up", "layer_N_moe_input_fp8")}
 """What has been quantized twice holds the same twice."""
 
 
-def whole_models(subject: Subject) -> list[Mutant]:
-    """Every such mutant of a subject."""
+def whole_models(subject: Subject) -> list[Draft]:
+    """Every such change of a subject."""
     return [*_other_operand(subject), *_exchanged(subject), *_nothing(subject), *_shifted(subject)]
 
 
-def _mutant(draft: Draft) -> Mutant:
+def with_its_model(draft: Draft) -> Mutant:
+    """The change's texts, held to what the subject's configuration says."""
     made = draft.mutant()
     return Mutant(made.cuda, made.graph, what=made.what, model=meant(draft.subject.name))
 
@@ -96,7 +97,7 @@ def _buffers(subject: Subject) -> dict[tuple[object, ...], set[str]]:
     return found
 
 
-def _other_operand(subject: Subject) -> Iterator[Mutant]:
+def _other_operand(subject: Subject) -> Iterator[Draft]:
     """An activation is read from another buffer of the same layout, in every layer."""
     buffers = _buffers(subject)
     written = {(use.task, use.name) for use in subject.uses if use.side == "outputs" and use.writes}
@@ -116,7 +117,7 @@ def _other_operand(subject: Subject) -> Iterator[Mutant]:
                 if name in subject.storage and (use.task, name) not in written:
                     draft.slot(use.task, "inputs", use.slot)["base_ptr"] = name
             if draft._own:
-                yield _mutant(draft)
+                yield draft
 
 
 def _near(subject: Subject, task: int) -> int:
@@ -129,7 +130,7 @@ def _near(subject: Subject, task: int) -> int:
     return 0
 
 
-def _exchanged(subject: Subject) -> Iterator[Mutant]:
+def _exchanged(subject: Subject) -> Iterator[Draft]:
     """Two weights, caches or tables of one layout are exchanged, in every layer."""
     by_layout: dict[tuple[object, ...], set[str]] = defaultdict(set)
     for use in subject.uses:
@@ -149,10 +150,10 @@ def _exchanged(subject: Subject) -> Iterator[Mutant]:
                     if name in subject.storage:
                         draft.slot(use.task, use.side, use.slot)["base_ptr"] = name
                 if draft._own and one != other:
-                    yield _mutant(draft)
+                    yield draft
 
 
-def _nothing(subject: Subject) -> Iterator[Mutant]:
+def _nothing(subject: Subject) -> Iterator[Draft]:
     """An optional operand is None in every layer."""
     groups: dict[tuple[int, ...], list[Use]] = defaultdict(list)
     for use in subject.uses:
@@ -163,10 +164,10 @@ def _nothing(subject: Subject) -> Iterator[Mutant]:
         draft = Draft(subject, f"slots {slots} of attention are None in every layer")
         for use in uses:
             _none(draft, use)
-        yield _mutant(draft)
+        yield draft
 
 
-def _shifted(subject: Subject) -> Iterator[Mutant]:
+def _shifted(subject: Subject) -> Iterator[Draft]:
     """Every layer reads a weight or a cache of the layer before; the first that of the last."""
     roles = {
         role_of(name)
@@ -187,4 +188,4 @@ def _shifted(subject: Subject) -> Iterator[Mutant]:
             for use in subject.by_name[role.replace("_N_", f"_{layer}_")]:
                 name = role.replace("_N_", f"_{before[layer]}_")
                 draft.slot(use.task, use.side, use.slot)["base_ptr"] = name
-        yield _mutant(draft)
+        yield draft

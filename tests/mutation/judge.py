@@ -11,12 +11,13 @@ from pathlib import Path
 
 import msgspec
 
+from mirage_gate import Selection
 from mirage_gate.artifacts import pairs
-from mirage_gate.auditing.ranks import audit, check
 from mirage_gate.config import Config, task_types
 from mirage_gate.facts import Options
 from mirage_gate.findings import Finding, Severity
 from mirage_gate.report import Report
+from tests.audits import findings_of, findings_of_files
 
 from .draft import Mutant
 from .registry import Operator
@@ -46,16 +47,17 @@ def options(header: bool) -> Options:
     return Options(task_types=task_types(Config(), codes))
 
 
-def report_on(mutant: Mutant, rank: int) -> Report:
+def report_on(mutant: Mutant, rank: int, selection: Selection | None = None) -> Report:
     """Audit a mutant: in memory, or as files where it consists of files."""
     if mutant.files is None:
         told = options(mutant.header) if mutant.model is None else _told(mutant)
-        return audit(mutant.cuda, mutant.graph, rank=rank, options=told)
+        texts = mutant.cuda, mutant.graph
+        return findings_of(*texts, rank=rank, options=told, selection=selection)
     with tempfile.TemporaryDirectory() as folder:
         for name, content in mutant.files.items():
             data = content.encode() if isinstance(content, str) else content
             Path(folder, name).write_bytes(data)
-        return check(pairs.find([folder]), options(mutant.header))
+        return findings_of_files(pairs.find([folder]), options(mutant.header), selection)
 
 
 def _told(mutant: Mutant) -> Options:
@@ -131,9 +133,15 @@ def judge(
     rank: int,
     before: Counter[Key],
     allowed: tuple[str, ...] = (),
+    *,
+    narrow: bool = False,
 ) -> Verdict:
-    """Audit a mutant and say whether the gate did what it has to."""
-    report = report_on(mutant, rank)
+    """Audit a mutant and say whether the gate did what it has to.
+
+    With `narrow`, no rule is asked but those of the operator, of which one is to stop it.
+    """
+    selection = Selection(select=operator.rules) if narrow and operator.rules else None
+    report = report_on(mutant, rank, selection)
     if operator.rules:
         return judge_defect(report, mutant, operator.rules, before)
     return judge_harmless(report, before, allowed)

@@ -120,9 +120,12 @@ def run(
     wanted: Iterable[Operator],
     most: int,
     seed: int = 0,
+    *,
+    narrow: bool = False,
 ) -> Iterator[Outcome]:
     """Try up to `most` mutants of each operator on one subject; fewer on a big one.
 
+    `narrow` is as for `judge`.
     On `UNUSUAL`, those of the operators that make models of their own; all of them if `most` is 0.
     """
     if name == UNUSUAL:
@@ -142,5 +145,5 @@ def run(
             continue
         before = together if operator.whole else alone
         for number, mutant in enumerate(islice(mutants(operator, name, rank, seed), most)):
-            verdict = judge(operator, mutant, rank, before)
+            verdict = judge(operator, mutant, rank, before, narrow=narrow)
             yield Outcome(operator.name, name, rank, seed, number, mutant.what, verdict)

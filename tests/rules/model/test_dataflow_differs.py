@@ -7,13 +7,13 @@ from typing import Any, Literal
 
 import pytest
 
-from mirage_gate import Options
+from mirage_gate import Options, Selection
 from mirage_gate.facts.model.architecture import architectures, parse
 from mirage_gate.findings import Severity
 from tests.emitter import OLD, Model, Pair, deepseek_v3, qwen3, qwen3_ampere, qwen3_moe
 from tests.model_of import config_of
-from tests.mutation.defects_model import FAMILIES, emitted, meant, whole_models
-from tests.mutation.draft import Draft, Mutant
+from tests.mutation.defects_model import FAMILIES, emitted, whole_models, with_its_model
+from tests.mutation.draft import Draft
 from tests.mutation.judge import options, report_on
 from tests.mutation.subject import Subject
 from tests.rules import Expect, fires, silent
@@ -74,17 +74,16 @@ def test_a_correct_graph_is_its_architecture(tmp_path: Path, model: Model, famil
 def test_what_every_layer_does_wrong_is_stopped(name: str, step: int) -> None:
     """At least thirty changes, each the same in every layer; each an error of this family."""
     subject = Subject.of(name, emitted(name).emit())
-    right = report_on(Mutant(subject.cuda, Draft(subject).text(), model=meant(name)), 0)
-    assert [f.message for f in right.findings if f.rule.startswith("MG0")] == []
-    mutants = whole_models(subject)
-    assert len(mutants) >= 30
+    held = Selection(select=("MG0",))
+    assert report_on(with_its_model(Draft(subject)), 0, held).findings == ()
+    changes = whole_models(subject)
+    assert len(changes) >= 30
     missed = []
-    for mutant in mutants[::step]:
-        report = report_on(mutant, 0)
+    for draft in changes[::step]:
+        report = report_on(with_its_model(draft), 0, held)
         assert not report.failed_ranks, report.failed_ranks[0].failure
-        errors = [f for f in report.findings if f.severity is Severity.ERROR]
-        if not any(f.rule.startswith("MG0") for f in errors):
-            missed.append(mutant.what)
+        if not report.count(Severity.ERROR):
+            missed.append(draft.note)
     assert missed == []
 
 
