@@ -243,11 +243,12 @@ def it_fires(rule: str, report: Report, case: Expect) -> None:
     assert case.tensor in (None, finding.tensor)
     assert all(location.placed for location in (*finding.related, *finding.trace))
     for place in case.related:
-        assert any(_is_at(location, place, case) for location in finding.related), place
+        line = _line(place, case)
+        assert any(_is_at(location, line) for location in finding.related), place
     if case.trace:
         assert len(finding.trace) == len(case.trace)
         for location, place in zip(finding.trace, case.trace, strict=True):
-            assert _is_at(location, place, case), place
+            assert _is_at(location, _line(place, case)), place
     if case.leads_to:
         assert finding.trace[-1].note.startswith(case.leads_to)
     if case.refuses:
@@ -270,7 +271,8 @@ def it_is_silent(rule: str, report: Report, case: Expect) -> None:
 def _the_one(mine: list[Finding], case: Expect) -> Finding:
     """The rule's finding on the line where it must be, in the file where it must be."""
     place = _place(case)
-    there = [finding for finding in mine if _is_at(finding.location, place, case)]
+    line = _line(place, case)
+    there = [finding for finding in mine if _is_at(finding.location, line)]
     assert there, (place, [(f.location.path, f.location.line, f.message) for f in mine])
     wanted = [f for f in there if all(words in f.message for words in case.says)]
     return (wanted or there)[0]
@@ -288,10 +290,14 @@ def _place(case: Expect) -> Path | At:
     return At("", 1)
 
 
-def _is_at(location: Location, place: Path | At, case: Expect) -> bool:
-    if not isinstance(place, At):
-        place = At(_end(case, ".json"), graph_line(_pair(case), place))
-    return location.path.endswith(place.file) and location.line == place.line
+def _line(place: Path | At, case: Expect) -> At:
+    return (
+        place if isinstance(place, At) else At(_end(case, ".json"), graph_line(_pair(case), place))
+    )
+
+
+def _is_at(location: Location, line: At) -> bool:
+    return location.path.endswith(line.file) and location.line == line.line
 
 
 def _end(case: Expect, half: str) -> str:
