@@ -12,9 +12,9 @@ from mirage_gate.artifacts import builder, files
 from mirage_gate.auditing import asking
 from mirage_gate.config import ConfigError, load
 from mirage_gate.findings import Location, Severity
+from tests.command import gate_here
 from tests.emitter import qwen3
 from tests.findings import finding
-from tests.test_unbreakable import gate
 
 HUGE = 1 << 30
 
@@ -29,7 +29,7 @@ def test_a_world_of_a_billion_ranks(tmp_path: Path) -> None:
     cuda, _ = qwen3(1).write(tmp_path)[:2]
     text = cuda.read_text().replace("num_gpus = 1", "num_gpus = 999999999")
     cuda.write_text(text)
-    done = gate("check", tmp_path)
+    done = gate_here("check", tmp_path)
     assert "ranks 1-999999998 of 999999999 are not here" in done.stdout
 
 
@@ -37,14 +37,14 @@ def test_ranks_that_are_far_apart(tmp_path: Path) -> None:
     pair = qwen3(1).write(tmp_path)[:2]
     for path, name in zip(pair, ("kernel_9999.cu", "task_graph_9999.json"), strict=True):
         (tmp_path / name).write_bytes(path.read_bytes())
-    done = gate("check", tmp_path)
+    done = gate_here("check", tmp_path)
     assert "ranks 1-9998 of ranks 0 to 9999 are not here" in done.stdout
 
 
 def test_a_kernel_of_a_gigabyte_is_none(tmp_path: Path) -> None:
     cuda, _ = qwen3(1).write(tmp_path)[:2]
     sparse(cuda, cuda.read_bytes())
-    done = gate("check", tmp_path)
+    done = gate_here("check", tmp_path)
     assert done.returncode == 2
     assert "it has 1,073,741,824 bytes" in done.stdout
 
@@ -52,7 +52,7 @@ def test_a_kernel_of_a_gigabyte_is_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize("what", ["--lock", "--baseline", "--config"])
 def test_no_other_file_has_a_gigabyte(tmp_path: Path, what: str) -> None:
     qwen3(1).write(tmp_path)
-    done = gate("check", tmp_path, what, sparse(tmp_path / "huge"))
+    done = gate_here("check", tmp_path, what, sparse(tmp_path / "huge"))
     assert done.returncode == 2
     assert "1,073,741,824 bytes" in done.stdout
 
@@ -108,7 +108,7 @@ def test_findings_of_one_rule_are_listed_up_to_a_limit(monkeypatch: pytest.Monke
 def test_a_summary_steers_no_terminal(tmp_path: Path) -> None:
     name = "a\u202eb\u009b2J\U0001f600é"
     qwen3(1).with_extra_host(name, "c").write(tmp_path / "pair")
-    gate("check", tmp_path / "pair", "-o", f"summary={tmp_path / 'summary.json'}")
+    gate_here("check", tmp_path / "pair", "-o", f"summary={tmp_path / 'summary.json'}")
     data = (tmp_path / "summary.json").read_bytes()
     assert data.isascii()
     assert name in {tensor.name for rank in summary.decode(data) for tensor in rank.tensors}

@@ -12,9 +12,9 @@ import pytest
 from mirage_gate import config
 from mirage_gate.commands._run import _color
 from mirage_gate.rules import all_rules
+from tests.command import gate, gate_here
 from tests.emitter import qwen3
 from tests.scratch import ROOT, clean_environment
-from tests.test_unbreakable import gate
 
 root_sees_all = ("setpriv", "--bounding-set", "-dac_override,-dac_read_search")
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux's own files")
@@ -31,7 +31,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_folders_of_reports_are_made(folder: Path) -> None:
     (folder / "mirage-gate.toml").write_text('output = ["text", "sarif=out/deep/x.sarif"]')
-    done = gate("check", "gen", cwd=folder)
+    done = gate_here("check", "gen", cwd=folder)
     assert done.returncode == 0, done.stdout
     assert (folder / "out" / "deep" / "x.sarif").is_file()
 
@@ -76,7 +76,9 @@ def test_a_read_only_folder_is_said_before_the_audit(folder: Path) -> None:
 
 @linux_only
 def test_a_report_that_fails_keeps_no_other_from_being_written(folder: Path) -> None:
-    done = gate("check", "gen", "-o", "json=/dev/full", "-o", "text", "-o", "sarif=x", cwd=folder)
+    done = gate_here(
+        "check", "gen", "-o", "json=/dev/full", "-o", "text", "-o", "sarif=x", cwd=folder
+    )
     assert done.returncode == 2
     assert "/dev/full" in done.stdout
     assert "mirage-gate: PASSED" in done.stdout
@@ -84,7 +86,7 @@ def test_a_report_that_fails_keeps_no_other_from_being_written(folder: Path) -> 
 
 
 def test_several_reports_may_go_to_a_device(folder: Path) -> None:
-    done = gate("check", "gen", "-o", "json=/dev/null", "-o", "sarif=/dev/null", cwd=folder)
+    done = gate_here("check", "gen", "-o", "json=/dev/null", "-o", "sarif=/dev/null", cwd=folder)
     assert done.returncode == 0, done.stdout
 
 
@@ -139,7 +141,7 @@ def test_an_unreadable_folder_is_said(folder: Path) -> None:
 
 def test_one_folder_by_two_paths_is_audited_once_and_said(folder: Path) -> None:
     (folder / "link").symlink_to("gen")
-    done = gate("check", "gen", "link", str(folder / "gen"), "./gen", cwd=folder)
+    done = gate_here("check", "gen", "link", str(folder / "gen"), "./gen", cwd=folder)
     assert done.returncode == 0, done.stdout
     assert "link and gen are one folder: its pairs are audited once" in done.stdout
     assert done.stdout.count("one folder") == 2
@@ -151,30 +153,30 @@ def test_one_folder_by_two_paths_is_audited_once_and_said(folder: Path) -> None:
 
 def test_ranks_as_a_span(tmp_path: Path) -> None:
     qwen3(1, ranks=4).write(tmp_path)
-    done = gate("check", tmp_path, "--ranks", "0-1,3")
+    done = gate_here("check", tmp_path, "--ranks", "0-1,3")
     assert "ranks 0-1, 3:" in done.stdout
     for wrong in ("3-0", "a-b", "0-", "-1", "1-2-3", ",", "0-99999999999"):
-        done = gate("check", tmp_path, f"--ranks={wrong}")
+        done = gate_here("check", tmp_path, f"--ranks={wrong}")
         assert done.returncode == 2, wrong
         assert "--ranks" in done.stdout
 
 
 def test_show_takes_names_and_globs_and_lists(folder: Path) -> None:
-    done = gate("show", "gen", cwd=folder)
+    done = gate_here("show", "gen", cwd=folder)
     assert done.returncode == 0
     assert "  cos_position_embedding" in done.stdout
     assert "host, input_refs=" in done.stdout
-    done = gate("show", "gen", "layer_*_q_norm", "lm_head", cwd=folder)
+    done = gate_here("show", "gen", "layer_*_q_norm", "lm_head", cwd=folder)
     assert done.returncode == 0
     for name in ("layer_0_q_norm", "layer_1_q_norm", "lm_head"):
         assert f"rank 0: {name} (host" in done.stdout
-    done = gate("show", "gen", "lm_head", "nothing_*", cwd=folder)
+    done = gate_here("show", "gen", "lm_head", "nothing_*", cwd=folder)
     assert done.returncode == 2
     assert "no tensor is named nothing_*" in done.stdout
 
 
 def test_schema_without_a_name_lists(folder: Path) -> None:
-    done = gate("schema")
+    done = gate_here("schema")
     assert done.returncode == 0
     assert "config      mirage-gate's configuration\n" in done.stdout
 
@@ -185,9 +187,9 @@ def test_schema_without_a_name_lists(folder: Path) -> None:
 def test_no_config(folder: Path) -> None:
     (folder / "mirage-gate.toml").write_text("nonsense = 1")
     for arguments in (("check", "gen"), ("show", "gen", "lm_head"), ("lock", "gen", "-o", "-")):
-        assert gate(*arguments, cwd=folder).returncode == 2
-        assert gate(*arguments, "--no-config", cwd=folder).returncode == 0
-    done = gate("check", "gen", "--no-config", "--config", "mirage-gate.toml", cwd=folder)
+        assert gate_here(*arguments, cwd=folder).returncode == 2
+        assert gate_here(*arguments, "--no-config", cwd=folder).returncode == 0
+    done = gate_here("check", "gen", "--no-config", "--config", "mirage-gate.toml", cwd=folder)
     assert done.returncode == 2
     assert "exclude each other" in done.stdout
 
@@ -201,7 +203,7 @@ def test_settings_are_shown_as_a_configuration(folder: Path) -> None:
     own = folder / "mirage-gate.toml"
     own.write_text(text)
     arguments = ("check", "gen", "--fail-on", "warning", "--ranks", "0-1", "-o", "html=out/x")
-    done = gate(*arguments, "--show-settings", cwd=folder)
+    done = gate_here(*arguments, "--show-settings", cwd=folder)
     assert done.returncode == 0, done.stdout
     assert 'fail-on = "warning"  # the command line' in done.stdout
     assert f'critical = ["+x"]  # {own}' in done.stdout
@@ -213,7 +215,7 @@ def test_settings_are_shown_as_a_configuration(folder: Path) -> None:
     for key in ("critical", "ignore", "severity", "waivers", "task_types"):
         assert getattr(after, key) == getattr(before, key)
     assert after.ranks == [0, 1]
-    done = gate("merge", "x.json", "--show-settings", "--no-config", cwd=folder)
+    done = gate_here("merge", "x.json", "--show-settings", "--no-config", cwd=folder)
     assert "# configuration: none" in done.stdout
     assert 'paths = ["x.json"]  # the command line' in done.stdout
 
@@ -278,10 +280,10 @@ def test_rules_are_completed() -> None:
 
 
 def test_several_rules_are_explained() -> None:
-    done = gate("explain", "MG101", "unused-buffer", "MG101")
+    done = gate_here("explain", "MG101", "unused-buffer", "MG101")
     assert done.stdout.count("MG101 unwired-critical-tensor (error)") == 1
     assert done.stdout.count("MG103 unused-buffer (note)") == 1
-    assert gate("explain", "MG101", "MG999").returncode == 2
+    assert gate_here("explain", "MG101", "MG999").returncode == 2
 
 
 def test_files_are_completed_behind_a_format(folder: Path) -> None:

@@ -13,9 +13,9 @@ from mirage_gate.auditing.ranks import check
 from mirage_gate.findings import Severity
 from mirage_gate.report import Report
 from mirage_gate.reports import Context, load
+from tests.command import gate_here
 from tests.emitter import qwen3
 from tests.findings import at, finding, rank, report
-from tests.test_unbreakable import gate
 
 
 @pytest.fixture(scope="module")
@@ -87,10 +87,10 @@ def test_roles_put_the_layers_together() -> None:
 
 def test_min_severity_hides_and_says_so(tmp_path: Path) -> None:
     qwen3(2).without_rope().write(tmp_path / "gen")
-    whole = gate("check", "gen", "-o", "json", cwd=tmp_path)
+    whole = gate_here("check", "gen", "-o", "json", cwd=tmp_path)
     notes = json.loads(whole.stdout)["verdict"]["counts"]["note"]
     assert notes
-    done = gate(
+    done = gate_here(
         "check", "gen", "--min-severity", "error", "-o", "text", "-o", "json=x", cwd=tmp_path
     )
     assert done.returncode == 1
@@ -98,8 +98,8 @@ def test_min_severity_hides_and_says_so(tmp_path: Path) -> None:
     assert " note: " not in done.stdout
     assert json.loads((tmp_path / "x").read_text())["verdict"]["counts"]["note"] == 0
     (tmp_path / "mirage-gate.toml").write_text('min-severity = "error"')
-    assert f"{notes} below" in gate("check", "gen", cwd=tmp_path).stdout
-    done = gate("check", "gen", "--fail-on", "warning", cwd=tmp_path)
+    assert f"{notes} below" in gate_here("check", "gen", cwd=tmp_path).stdout
+    done = gate_here("check", "gen", "--fail-on", "warning", cwd=tmp_path)
     assert done.returncode == 2
     assert "--min-severity error would hide what --fail-on warning fails on" in done.stdout
 
@@ -107,7 +107,7 @@ def test_min_severity_hides_and_says_so(tmp_path: Path) -> None:
 def test_a_summary_keeps_what_is_not_shown(tmp_path: Path) -> None:
     qwen3(2).without_rope().write(tmp_path / "gen")
     for extra in ((), ("--min-severity", "error")):
-        done = gate("check", "gen", "-o", f"summary={len(extra)}", *extra, cwd=tmp_path)
+        done = gate_here("check", "gen", "-o", f"summary={len(extra)}", *extra, cwd=tmp_path)
         assert done.returncode == 1
     assert (tmp_path / "0").read_text() == (tmp_path / "2").read_text()
 
@@ -152,7 +152,7 @@ def test_what_was_not_asked_is_said_in_the_verdict(
 ) -> None:
     """Or a rule that is switched off looks like one that found nothing."""
     qwen3(2).without_rope().write(tmp_path / "gen")
-    done = gate("check", "gen", *words, "-o", "text", "-o", "json=report.json", cwd=tmp_path)
+    done = gate_here("check", "gen", *words, "-o", "text", "-o", "json=report.json", cwd=tmp_path)
     verdict = done.stdout.splitlines()[-1]
     assert verdict.startswith("mirage-gate: PASSED")
     assert says in verdict
@@ -167,7 +167,7 @@ def test_what_was_not_asked_is_said_in_the_verdict(
 def test_a_rule_that_the_configuration_switches_off_is_said_too(tmp_path: Path) -> None:
     qwen3(2).without_rope().write(tmp_path / "gen")
     (tmp_path / "mirage-gate.toml").write_text('[severity]\nMG101 = "off"\n')
-    done = gate("check", "gen", "-q", cwd=tmp_path)
+    done = gate_here("check", "gen", "-q", cwd=tmp_path)
     assert done.stdout.startswith("mirage-gate: PASSED, ")
     assert "MG101 ignored" in done.stdout
 
@@ -191,7 +191,7 @@ def test_gitlab_fingerprints_stay_when_lines_and_numbers_move() -> None:
 def test_gitlab_entries(tmp_path: Path) -> None:
     qwen3(2).without_rope().write(tmp_path / "gen")
     (tmp_path / "gen" / "kernel_1.cu").write_text("")
-    done = gate("check", "gen", "-o", "gitlab", cwd=tmp_path)
+    done = gate_here("check", "gen", "-o", "gitlab", cwd=tmp_path)
     entries = json.loads(done.stdout)
     assert {entry["severity"] for entry in entries} <= {"info", "minor", "critical", "blocker"}
     lost = next(e for e in entries if "cos_position_embedding" in e["description"])
@@ -220,8 +220,8 @@ def test_sarif_levels_and_sentences(run: Report) -> None:
 
 def test_a_baseline_knows_a_sentence_by_its_words(tmp_path: Path) -> None:
     qwen3(2).without_rope().write(tmp_path / "gen")
-    gate("check", "gen", "-o", "sarif=known.sarif", cwd=tmp_path)
-    done = gate("check", "gen", "--baseline", "known.sarif", cwd=tmp_path)
+    gate_here("check", "gen", "-o", "sarif=known.sarif", cwd=tmp_path)
+    done = gate_here("check", "gen", "--baseline", "known.sarif", cwd=tmp_path)
     assert done.returncode == 0, done.stdout
 
 

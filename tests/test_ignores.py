@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,9 @@ from click.testing import CliRunner, Result
 from mirage_gate import audit, config
 from mirage_gate.artifacts.builder.ignores import read
 from mirage_gate.cli import cli
+from tests.command import gate_here
 from tests.emitter import qwen3
 from tests.findings import HOSTILE_NAMES
-from tests.scratch import ROOT, clean_environment
 
 BUILDER = """
 def build(mpk, cos, sin):
@@ -94,11 +93,7 @@ def test_waive_writes_what_the_configuration_takes(tmp_path: Path) -> None:
 
 
 def gate(cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = (sys.executable, "-m", "mirage_gate", *arguments)
-    env = clean_environment(PYTHONPATH=str(ROOT))
-    return subprocess.run(
-        command, cwd=cwd, env=env, capture_output=True, encoding="utf-8", check=False
-    )
+    return gate_here(*arguments, cwd=cwd, apart=True)
 
 
 def test_a_waiver_that_is_not_finished_stops_what_honours_waivers(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ import pytest
 from mirage_gate import steps
 from mirage_gate.artifacts.pairs import find
 from mirage_gate.auditing.ranks import check
+from tests.command import gate
 from tests.emitter import deepseek_v3, qwen3
-from tests.test_unbreakable import gate
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs a pseudo-terminal")
 

@@ -11,9 +11,9 @@ import pytest
 from mirage_gate import repository
 from mirage_gate.locate import tracked_by_git
 from mirage_gate.reports._paths import report_root
+from tests.command import gate, gate_here
 from tests.emitter import qwen3
 from tests.scratch import Repository
-from tests.test_unbreakable import gate
 
 BUILDER = "mpk.attach_input(\n    cos, name='cos_position_embedding')\n"
 
@@ -27,7 +27,7 @@ def test_a_repository_of_another_user_is_asked_too(tmp_path: Path) -> None:
     repo.git("commit", "--quiet", "--message", "test")
     for path in (repo.folder, *repo.folder.rglob("*")):
         os.chown(path, 65534, 65534, follow_symlinks=False)
-    done = gate("check", "gen", "--builder", "demo.py", cwd=repo.folder)
+    done = gate_here("check", "gen", "--builder", "demo.py", cwd=repo.folder)
     assert "demo.py:1:" in done.stdout
     assert "git does not say" not in done.stdout
 
@@ -37,7 +37,7 @@ def test_where_git_does_not_answer_it_is_said(tmp_path: Path) -> None:
     qwen3(2).without_rope().write(repo.folder / "gen")
     (repo.folder / "demo.py").write_text(BUILDER)
     (repo.folder / ".git" / "config").write_text("[core\n")
-    done = gate("check", "gen", "--builder", "demo.py", cwd=repo.folder)
+    done = gate_here("check", "gen", "--builder", "demo.py", cwd=repo.folder)
     assert "gen/kernel_0.cu:" in done.stdout
     assert done.stdout.count("git does not say which files of ") == 1
     assert "--locate builder would move them" in done.stdout
@@ -85,7 +85,7 @@ def test_paths_in_a_submodule_are_those_of_the_repository_around_it(
         builder = ("--builder", "../demo.py")
         done = gate(*arguments, *builder, cwd=folder, env={variable: str(outer.folder)})
         assert "::error file=demo.py,line=1" in done.stdout
-    done = gate("check", "gen", "-q", cwd=folder)
+    done = gate_here("check", "gen", "-q", cwd=folder)
     assert done.stdout.startswith("gen/kernel_0.cu:")
     monkeypatch.chdir(outer.folder)
     assert tracked_by_git([str(folder / "gen" / "kernel_0.cu")]) == {
