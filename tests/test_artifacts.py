@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,9 @@ TABLES = {
 }
 
 
+@cache
 def report_on(artifacts: Path, name: str) -> Report:
+    """What the gate says of a folder; several tests look at the same few."""
     report = check(pairs.find([str(artifacts / name)]))
     assert not report.failed_ranks
     return report
@@ -121,6 +124,7 @@ def test_a_feature_switched_off_is_no_error(artifacts: Path) -> None:
     assert "layer 1" in finding.message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["dsv3_4l_blackwell_tp1", "mutant_rope_none_layer2", "qwen3_8b_2l_ampere_tp4_allgather"]
 )

@@ -29,6 +29,7 @@ from mirage_gate.artifacts.loader import load
 from mirage_gate.artifacts.positions import pointer_text
 from mirage_gate.schema_files import text as schema_text
 from tests.emitter import qwen3
+from tests.emitter.graph import dump
 
 VALIDATOR = Draft202012Validator(json.loads(schema_text("task-graph")))
 
@@ -383,7 +384,7 @@ def test_pieces_and_the_whole_give_the_same_graph() -> None:
 
 
 def test_places_in_pieces_are_those_in_the_whole() -> None:
-    text = json.dumps(long_document(), indent=2, sort_keys=True)
+    text = dump(long_document())
     scanned = scan(text)
     chance = random.Random(7)  # noqa: S311
     wanted = [*chance.sample(sorted(scanned), 400), "", "/all_tasks", "/first_tasks/0"]
@@ -421,7 +422,7 @@ def test_errors_are_capped_and_counted() -> None:
     document = json.loads(json.dumps(long_document()))
     for task in document["all_tasks"]:
         task["variant_id"] = -1
-    text = json.dumps(document, indent=2, sort_keys=True)
+    text = dump(document)
     with GraphText.of("g", text.encode()) as source:
         refusal = load(source)
         assert isinstance(refusal, Refusal)
@@ -446,6 +447,9 @@ def test_an_element_of_a_megabyte_is_refused_unread() -> None:
 
 # -- a scanner of its own --------------------------------------------------------------------
 
+_BLANKS = re.compile(r"[ \t\r\n]*")
+_SCALAR = re.compile(r"[^\s,\]}]+")
+
 
 def scan(text: str) -> dict[str, tuple[int, int]]:
     """Line and column of every pointer: a member's is its key's, an element's its own.
@@ -457,10 +461,10 @@ def scan(text: str) -> dict[str, tuple[int, int]]:
 
     def blank() -> None:
         nonlocal line, line_start, at
-        while at < len(text) and text[at] in " \t\r\n":
-            if text[at] == "\n":
-                line, line_start = line + 1, at + 1
-            at += 1
+        end = _BLANKS.match(text, at).end()  # type: ignore[union-attr]
+        if lines := text.count("\n", at, end):
+            line, line_start = line + lines, text.rindex("\n", at, end) + 1
+        at = end
 
     def here() -> tuple[int, int]:
         return line, at - line_start + 1
@@ -501,7 +505,7 @@ def scan(text: str) -> dict[str, tuple[int, int]]:
                     blank()
             at += 1
         else:
-            at += len(re.match(r"[^\s,\]}]+", text[at:])[0])  # type: ignore[index]
+            at = _SCALAR.match(text, at).end()  # type: ignore[union-attr]
 
     blank()
     value("", here())

@@ -1,4 +1,4 @@
-"""The page, looked at in headless Chromium."""
+"""The page; slow tests look at it in headless Chromium."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from mirage_gate.reports._drawing import drawing
 from mirage_gate.reports._excerpts import Excerpts
 from mirage_gate.reports._wiring_map import wiring_map
 from tests.chromium import chromium
+from tests.command import gate_here
 from tests.emitter import deepseek_v3, qwen3
 from tests.findings import at, coverage, finding, rank, report
 from tests.node import need, node
 from tests.scratch import Repository
 from tests.test_reports import hostile_report
-from tests.test_unbreakable import gate
 
 
 def audited(folder: Path) -> Report:
@@ -85,6 +85,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     return dict(zip(visits, json.loads(out), strict=True))
 
 
+@pytest.mark.slow
 def test_the_hole_is_seen(seen: dict[str, dict[str, Any]]) -> None:
     found = seen["hole"]
     assert [role for role, _ in found["holes"]] == [
@@ -100,6 +101,7 @@ def test_the_hole_is_seen(seen: dict[str, dict[str, Any]]) -> None:
     assert found["title"].startswith("mirage-gate: ")
 
 
+@pytest.mark.slow
 def test_no_page_complains_or_asks_the_network(seen: dict[str, dict[str, Any]]) -> None:
     for found in seen.values():
         assert found["said"] == []
@@ -107,6 +109,7 @@ def test_no_page_complains_or_asks_the_network(seen: dict[str, dict[str, Any]]) 
         assert found["wider"] <= 0
 
 
+@pytest.mark.slow
 def test_findings_are_filtered_with_and_without_scripts(seen: dict[str, dict[str, Any]]) -> None:
     for name in ("hole", "hole plain"):
         found = seen[name]
@@ -122,11 +125,13 @@ def test_findings_are_filtered_with_and_without_scripts(seen: dict[str, dict[str
     assert all(re.fullmatch(r"only-[A-Z]{2}\d+", id) for id in seen["hostile"].get("filtered", {}))
 
 
+@pytest.mark.slow
 def test_the_header_jumps(seen: dict[str, dict[str, Any]]) -> None:
     assert seen["hole"]["jumps"] == ["map", "plan", "errors", "notes"]
     assert all(found["jumped"] for found in seen.values())
 
 
+@pytest.mark.slow
 def test_a_wide_map_says_that_it_scrolls(seen: dict[str, dict[str, Any]]) -> None:
     for name, found in seen.items():
         if "plain" not in name:
@@ -137,6 +142,7 @@ def test_a_wide_map_says_that_it_scrolls(seen: dict[str, dict[str, Any]]) -> Non
     assert len(seen["deep"]["holes"]) == 2
 
 
+@pytest.mark.slow
 def test_a_hole_is_seen_on_paper(seen: dict[str, dict[str, Any]]) -> None:
     """Black on white, with a border, in colours that the printer must keep; nothing sticks."""
     for name in ("hole", "hole dark", "deep"):
@@ -166,7 +172,7 @@ def test_the_commit_is_the_repositorys(tmp_path: Path) -> None:
     repository = Repository(tmp_path / "repo")
     qwen3(2).write(repository.folder / "gen")
     commit = repository.commit()
-    done = gate("check", "gen", "-o", "html=out/x.html", cwd=repository.folder)
+    done = gate_here("check", "gen", "-o", "html=out/x.html", cwd=repository.folder)
     assert done.returncode == 0, done.stdout
     page = (repository.folder / "out" / "x.html").read_text()
     assert f"<code>{commit[:12]}</code>" in page
@@ -181,6 +187,7 @@ def test_a_cell_of_a_tight_map_has_room_for_its_number() -> None:
         assert ('class="map dense tight"' in page) is tight
 
 
+@pytest.mark.slow
 def test_the_map_is_reached_by_keys(seen: dict[str, dict[str, Any]]) -> None:
     found = seen["hole"]
     assert found["first_focus"].startswith("Layer 2, cos_position_embedding: no task reads it")
@@ -191,6 +198,7 @@ def test_the_map_is_reached_by_keys(seen: dict[str, dict[str, Any]]) -> None:
     assert found["target_shown"]
 
 
+@pytest.mark.slow
 def test_dark_on_a_phone_and_without_scripts(seen: dict[str, dict[str, Any]]) -> None:
     dark, plain = seen["hole dark"], seen["hole plain"]
     assert dark["background"] != plain["background"]
@@ -200,6 +208,7 @@ def test_dark_on_a_phone_and_without_scripts(seen: dict[str, dict[str, Any]]) ->
         assert words in plain["text"]
 
 
+@pytest.mark.slow
 def test_hostile_names_stay_text(seen: dict[str, dict[str, Any]]) -> None:
     found = seen["hostile"]
     assert found["scripts"] == 1
@@ -208,7 +217,7 @@ def test_hostile_names_stay_text(seen: dict[str, dict[str, Any]]) -> None:
         assert shown in found["text"]
 
 
-def test_a_race_is_drawn(seen: dict[str, dict[str, Any]]) -> None:
+def test_a_race_is_drawn() -> None:
     drawn = drawing(RACE)
     assert drawn
     assert drawn.missing
@@ -219,6 +228,10 @@ def test_a_race_is_drawn(seen: dict[str, dict[str, Any]]) -> None:
     assert drawn
     assert [node.label for node in drawn.nodes][3:6] == ["event 4", "11 more", "event 16"]
     assert drawing(finding(trace=(at(note="<b>"),))) is None
+
+
+@pytest.mark.slow
+def test_drawings_say_what_they_show(seen: dict[str, dict[str, Any]]) -> None:
     assert [label[:8] for label in seen["race"]["drawings"]] == ["event 1,", "task 356"]
 
 

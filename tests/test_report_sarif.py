@@ -258,16 +258,26 @@ def everything(root: Path) -> Report:
     return report(*findings, ranks=ranks)
 
 
+def inside(root: Path) -> Report:
+    return report(*(f for f in everything(root).findings if "x y" not in f.location.path))
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        everything,
+        pytest.param(inside, marks=pytest.mark.slow),
+        pytest.param(lambda root: report(), marks=pytest.mark.slow, id="nothing"),
+    ],
+)
 def test_the_validator_has_nothing_against_it(
-    root: Path, valid_sarif: Callable[[str], None]
+    root: Path, valid_sarif: Callable[[str], None], made: Callable[[Path], Report]
 ) -> None:
     settings = Context(root=str(root), command_line=("mirage-gate", "check", "out dir"))
-    valid_sarif(sarif.render(everything(root), settings))
-    valid_sarif(sarif.render(report(), settings))
-    inside = [f for f in everything(root).findings if "x y" not in f.location.path]
-    valid_sarif(sarif.render(report(*inside), settings))
+    valid_sarif(sarif.render(made(root), settings))
 
 
+@pytest.mark.slow
 def test_the_validator_does_find_faults(sarif_complaints: Validate) -> None:
     log = log_of(report(finding()))
     log["runs"][0]["results"][0]["unheard"] = 1
