@@ -73,7 +73,8 @@ class Finding(msgspec.Struct, frozen=True):
     other places a reader needs; ``trace`` is a chain of steps in order, where only a chain
     explains it. ``tensor`` is the declared name it is about, empty where there is none;
     ``others`` are further ones that it speaks of. ``hidden`` says why a report leaves it out:
-    the reason of a waiver, or that a baseline knows it.
+    the reason of a waiver, or that a baseline knows it. ``folded`` are the findings that follow
+    from it: they are said among its related places for as long as it is said itself.
     """
 
     rule: str
@@ -87,6 +88,7 @@ class Finding(msgspec.Struct, frozen=True):
     rank: int = 0
     others: tuple[str, ...] = ()
     hidden: str = ""
+    folded: tuple[Finding, ...] = ()
 
     @property
     def tensors(self) -> tuple[str, ...]:
@@ -94,9 +96,15 @@ class Finding(msgspec.Struct, frozen=True):
         return (self.tensor, *self.others) if self.tensor else self.others
 
     @property
+    def family(self) -> int:
+        """Where its rule's family stands among the others: causes before consequences."""
+        return _FAMILIES.find(self.rule[2:3])
+
+    @property
     def places(self) -> tuple[Location, ...]:
-        """Every place it points at."""
-        return (self.location, *self.related, *self.trace)
+        """Every place it points at, and what follows from it."""
+        own = (self.location, *self.related, *self.trace)
+        return (*own, *(place for one in self.folded for place in one.places))
 
     def placed(self, place: Callable[[Location], Location]) -> Finding:
         """The same with each place as ``place`` gives it."""
@@ -105,6 +113,7 @@ class Finding(msgspec.Struct, frozen=True):
             location=place(self.location),
             related=tuple(map(place, self.related)),
             trace=tuple(map(place, self.trace)),
+            folded=tuple(one.placed(place) for one in self.folded),
         )
 
     def sort_key(self) -> tuple[int, int, str, str, int, int, str, int]:
@@ -112,7 +121,7 @@ class Finding(msgspec.Struct, frozen=True):
         at = self.location
         return (
             -self.severity.weight,
-            _FAMILIES.find(self.rule[2:3]),
+            self.family,
             self.rule,
             at.path,
             at.line,
@@ -127,9 +136,13 @@ class Claim(Finding, frozen=True):
 
     Each of ``about`` is one thing that is wrong, in words that every rule uses for it: ``no
     attention in layer 3``. A finding all of whose claims another one makes too is that one's.
+    ``causes`` are things that are so because of what it says, ``follows`` some each of which is
+    all that it says: ``event 4 never fires``. It is gone when what causes one of them is mended.
     """
 
     about: tuple[str, ...] = ()
+    causes: tuple[str, ...] = ()
+    follows: tuple[str, ...] = ()
 
     @property
     def plain(self) -> Finding:

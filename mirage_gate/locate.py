@@ -61,14 +61,15 @@ def locate(
     provenance = provenance or {}
     kinds = {tensor.tensor: tensor.kind for rank in report.ranks for tensor in rank.coverage}
     found: dict[str, list[Naming]] = {}
-    for finding in report.findings:
+    every = [one for finding in report.findings for one in (finding, *finding.folded)]
+    for finding in every:
         name = finding.tensor
         if name and name not in found:
             found[name] = candidates(builders, name, kinds.get(name, ""))
-    moves = _moves(report.findings, where, say)
-    findings: list[Finding] = []
-    hidden: list[Finding] = []
-    for finding in report.findings:
+    moves = _moves(every, where, say)
+
+    def moved(finding: Finding) -> tuple[Finding, Finding | None]:
+        """Give a finding at the builder's line, and as hidden if a comment there says so."""
         path = finding.location.path
         made = _made(finding, provenance[path]) if path in provenance else None
         here: Sequence[Location] = ()
@@ -79,8 +80,19 @@ def locate(
         elif named := found.get(finding.tensor):
             one = _pointed(finding, named, moves(path))
             here = (named[0].location,)
-        ignored = ignores.hide(one, here)
-        (findings if ignored is None else hidden).append(ignored or one)
+        return one, ignores.hide(one, here)
+
+    findings: list[Finding] = []
+    hidden: list[Finding] = []
+    for finding in report.findings:
+        one, ignored = moved(finding)
+        following = [moved(follower) for follower in finding.folded]
+        if ignored is None:
+            findings.append(one)
+            continue
+        hidden.append(msgspec.structs.replace(ignored, folded=()))
+        findings += [follower for follower, why in following if why is None]
+        hidden += [why for _, why in following if why is not None]
     if wants is not None and not report.failed_ranks:
         findings += ignores.stale(wants)
     return msgspec.structs.replace(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from tests.model_of import config_of
 from tests.rules.layers._shared import carrying, exchanged
 from tests.rules.model._shared import config
 
+FOLDED = re.compile(r"MG\d+ (?:says the same|follows from it): ")
 COS = "cos_position_embedding"
 
 
@@ -28,7 +30,7 @@ def said(pair: Pair, model: Model, folder: Path, *select: str) -> list[Finding]:
 def folded(finding: Finding) -> list[str]:
     """The rules of the findings that are among another's related places."""
     notes = [place.note for place in finding.related]
-    return sorted(note[:5] for note in notes if "says the same: " in note)
+    return sorted(note[:5] for note in notes if FOLDED.match(note))
 
 
 def test_a_layer_without_positions_is_one_error(tmp_path: Path) -> None:
@@ -104,7 +106,7 @@ def test_only_what_claims_no_more_is_folded() -> None:
     found = fold([two, one, more, same, none])
     assert [f.rule for f in found] == ["MG005", "MG702", "MG005", "MG999"]
     assert all(type(f) is Finding for f in found)
-    assert [place.note for place in found[0].related] == ["MG701 says the same: MG701"]
+    assert [place.note for place in found[0].related] == ["MG701 follows from it: MG701"]
 
 
 def test_the_more_severe_one_stays_whatever_the_order() -> None:

@@ -52,14 +52,15 @@ def apply(
     """Give (findings left, those that were waived, waivers that did nothing).
 
     A finding about several tensors is waived when all of them are; until then it is about
-    those that are not.
+    those that are not. What follows from a finding that is waived is not: it is said itself.
     """
     if not waivers:
         return list(findings), [], []
     in_force = [waiver for waiver in waivers if not waiver.expired(today)]
     used: set[int] = set()
     left, waived = [], []
-    for finding in findings:
+    judged = list(findings)
+    for finding in judged:  # grows by what waived findings let go
         covered: dict[str, Waiver] = {}
         for i, waiver in enumerate(in_force):
             if names := waiver.covers(finding):
@@ -73,7 +74,11 @@ def apply(
             left.append(msgspec.structs.replace(finding, tensor=first, others=tuple(others)))
         else:
             reason = next(iter(covered.values())).reason
-            waived.append(msgspec.structs.replace(finding, hidden=f"waived: {reason}"))
+            waived.append(msgspec.structs.replace(finding, hidden=f"waived: {reason}", folded=()))
+            judged += finding.folded
+            continue
+        # What follows is not said itself for now: a waiver of it waits, and is not stale.
+        used |= {i for one in finding.folded for i, w in enumerate(in_force) if w.covers(one)}
     stale = []
     for waiver in waivers:
         if waiver.expired(today):

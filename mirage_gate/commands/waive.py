@@ -59,7 +59,9 @@ def _waivers(report: Report, asked: _asked.Asked, pyproject: bool) -> Iterator[s
     bar = Severity.NOTE if asked.fail_on == "never" else Severity(asked.fail_on)
     table = "tool.mirage-gate.waivers" if pyproject else "waivers"
     told: set[tuple[str, str]] = set()
-    for finding in report.findings:
+    # What follows from a finding is said itself once that one is waived.
+    every = [one for finding in report.findings for one in (finding, *finding.folded)]
+    for finding in every:
         if finding.severity.weight < bar.weight or finding.rule.startswith(INPUT):
             continue
         rule = rule_by_id(finding.rule)

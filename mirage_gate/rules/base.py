@@ -87,12 +87,15 @@ class Rule:
         tensor: str = "",
         others: Iterable[str] = (),
         about: Iterable[str] = (),
+        causes: Iterable[str] = (),
+        follows: Iterable[str] = (),
     ) -> Finding:
         """Say what the rule proved of one rank, as severe as the rule is unless told otherwise.
 
         ``message`` says what and why in one line, ``hint`` how to fix it; see
         :class:`mirage_gate.findings.Finding`. ``about`` is what it claims, where other rules may
-        claim the same; see :class:`mirage_gate.findings.Claim`.
+        claim the same; ``causes`` and ``follows`` are what it has to do with what others claim;
+        see :class:`mirage_gate.findings.Claim`.
         """
         return Claim(
             rule=self.id,
@@ -106,6 +109,8 @@ class Rule:
             rank=rank,
             others=tuple(dict.fromkeys(name for name in others if name != tensor)),
             about=tuple(about),
+            causes=tuple(causes),
+            follows=tuple(follows),
         )
 
     # A text is put into shape when it is read: an audit reads none.

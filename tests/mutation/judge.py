@@ -106,7 +106,8 @@ def judge_defect(
     report: Report, mutant: Mutant, rules: tuple[str, ...], before: Counter[Key]
 ) -> Verdict:
     new = _new(report, before)
-    right = [f for f in new if f.rule.startswith(rules)]
+    said_too = [one for finding in new for one in (finding, *finding.folded)]
+    right = [f for f in said_too if f.rule.startswith(rules)]
     failed = [f"not audited: {r.failure}" for r in report.failed_ranks if "internal" in r.failure]
     said = (*map(_text, new), *failed)
     line = None

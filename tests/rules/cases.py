@@ -228,9 +228,9 @@ def _asked(rule: str, case: Expect) -> Selection | None:
 def it_fires(rule: str, report: Report, case: Expect) -> None:
     """Hold a report to what one rule must say in it."""
     _audited(rule, report, case)
-    mine = [finding for finding in report.findings if finding.rule == rule]
+    mine = _said_by(rule, report)
     assert mine, "the rule said nothing"
-    assert not case.once or len(mine) == 1, mine
+    assert not case.once or sum(one.rule == rule for one in report.findings) == 1, mine
     finding = _the_one(mine, case)
     assert finding.severity is case.severity
     assert case.column in (0, finding.location.column)
@@ -262,10 +262,16 @@ def it_fires(rule: str, report: Report, case: Expect) -> None:
 def it_is_silent(rule: str, report: Report, case: Expect) -> None:
     """Hold a report to one rule's silence."""
     _audited(rule, report, case)
-    said = [finding for finding in report.findings if finding.rule == rule]
+    said = _said_by(rule, report)
     assert [f for f in said if not (case.notes and f.severity is Severity.NOTE)] == []
     assert not case.passes or report.exit_status("warning") == 0, report.findings
     _alone(rule, report, case)
+
+
+def _said_by(rule: str, report: Report) -> list[Finding]:
+    """What one rule says: for itself, or as something that follows from another finding."""
+    every = (one for finding in report.findings for one in (finding, *finding.folded))
+    return [one for one in every if one.rule == rule]
 
 
 def _the_one(mine: list[Finding], case: Expect) -> Finding:

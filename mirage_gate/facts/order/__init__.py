@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 
 from mirage_gate.artifacts.cuda import SENTINEL
 from mirage_gate.facts.events import INVALID
+from mirage_gate.facts.order.following import Following
 from mirage_gate.facts.order.races import (
     CLEAN,
     MOST_RACES,
@@ -59,6 +60,11 @@ class Order:
             if order is not CLEAN:
                 found[name] = order
         return found
+
+    @cached_property
+    def following(self) -> Following:
+        """Which of it is one finding, and what follows from what."""
+        return Following(self._facts)
 
     def of(self, name: str) -> TensorOrder:
         """Judge the accesses of one tensor."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mirage_gate.artifacts.graph import NO_EVENT, NVSHMEM_TAG
 from mirage_gate.facts.events import gpu_of, position_of, tag_of
+from mirage_gate.facts.order.following import astray, bad_id_of, lacking
 from mirage_gate.findings import Finding, Severity
 from mirage_gate.rules._words import plural
 from mirage_gate.rules.base import Rule
@@ -62,7 +63,7 @@ def _bad_id(facts: RankFacts, field: str, problem: str, groups: list[Group]) -> 
     count = facts.events.tasks(groups)
     first = groups[0]
     task = first.first or 1
-    event_id = first.dependent if field == "dependent_event" else first.trigger
+    event_id = _id_of(first, field)
     more = f" ({plural(count - 1, 'more task')} like it)" if count > 1 else ""
     return RULE.finding(
         facts.rank,
@@ -72,7 +73,34 @@ def _bad_id(facts: RankFacts, field: str, problem: str, groups: list[Group]) -> 
         ),
         facts.in_graph("all_tasks", task, field),
         hint="emit the graph again",
+        causes=[
+            f"{field} {problem}",
+            *{f"{field} {_id_of(group, field)}" for group in groups},
+            *(bad_id_of(text) for text in _lost(facts, field, groups)),
+        ],
     )
+
+
+def _id_of(group: Group, field: str) -> int:
+    return group.dependent if field == "dependent_event" else group.trigger
+
+
+def _lost(facts: RankFacts, field: str, groups: list[Group]) -> Iterator[str]:
+    """Say what else is wrong because some tasks carry ids of no event, and nothing but that."""
+    following = facts.order.following
+    if any(position_of(_id_of(group, field)) < facts.events.count for group in groups):
+        return
+    numbers = {group.number for group in groups}
+    if field == "dependent_event":
+        meant = {astray(event): waits for event, waits in following.waits.items()}
+    else:
+        meant = {lacking(event): lost.fires for event, lost in following.lost.items()}
+    yield from (text for text, some in meant.items() if some.keys() <= numbers)
+
+
+def bad_trigger(facts: RankFacts, group: Group) -> str:
+    """What is wrong with the event id that tasks trigger; nothing where it may be meant."""
+    return _bad_trigger(facts, group.trigger, group.task_type)
 
 
 def _bad_dependent(facts: RankFacts, event_id: int) -> str:

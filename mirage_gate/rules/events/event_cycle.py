@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from mirage_gate.facts.order.following import silent
 from mirage_gate.findings import Finding, Severity
 from mirage_gate.rules.base import Rule
 from mirage_gate.rules.events._shared import capped, layer_text, task_text
@@ -70,4 +71,6 @@ def _cycle_finding(facts: RankFacts, cycle: list[int]) -> Finding:
             )
             for event, target, between in steps[-12:]
         ),
+        causes=map(silent, cycle),
+        follows=facts.order.following.causes_of_cycles(),
     )

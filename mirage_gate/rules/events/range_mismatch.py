@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mirage_gate.artifacts.graph import NO_EVENT
 from mirage_gate.facts.events import LAUNCH, position_of
+from mirage_gate.facts.order.following import astray, bad_id_of
 from mirage_gate.findings import Finding, Severity
 from mirage_gate.rules._words import plural
 from mirage_gate.rules.base import Rule
@@ -163,6 +164,8 @@ def _other_events(facts: RankFacts) -> Iterator[Finding]:
             facts.in_graph("all_tasks", task, "dependent_event"),
             hint=f"let it wait for event {held.event}, or correct the range",
             related=(at_range(facts, held.event, f"the range of event {held.event}"),),
+            causes=[astray(held.event)],
+            follows=[bad_id_of(astray(held.event))] if len(odd) == 1 else (),
         )
     yield from _first_tasks(facts)
 

@@ -11,6 +11,7 @@ from mirage_gate.findings import Finding, Severity
 from mirage_gate.rules._words import plural
 from mirage_gate.rules.base import Rule
 from mirage_gate.rules.events._shared import task_text
+from mirage_gate.rules.events.bad_event_id import bad_trigger
 
 if TYPE_CHECKING:
     from mirage_gate.facts import RankFacts
@@ -77,4 +78,17 @@ def signal_tag(facts: RankFacts) -> Iterator[Finding]:
                 facts.in_graph("all_tasks", g.first, "trigger_event", note="it triggers the event")
                 for g in events.triggering[event][:1]
             ),
+            follows=() if has_tag else _follows(facts, groups),
         )
+
+
+def _follows(facts: RankFacts, groups: list[Group]) -> list[str]:
+    """Say which wrong ids of triggers make it seem that other ranks send what is waited for."""
+    events = facts.events
+    sent = [
+        bad_trigger(facts, group)
+        for event in {position_of(group.dependent) for group in groups}
+        for group in events.triggering[event]
+        if events.is_remote(group.trigger) or gpu_of(group.trigger) != events.gpu
+    ]
+    return [f"trigger_event {sent[0]}"] if sent and all(sent) and len(set(sent)) == 1 else []

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mirage_gate.facts.events import INVALID
+from mirage_gate.facts.order.following import silent
 from mirage_gate.findings import Finding, Location, Severity
 from mirage_gate.rules._words import plural
 from mirage_gate.rules.base import Rule
@@ -58,6 +59,7 @@ def stall(facts: RankFacts) -> Iterator[Finding]:
             f"run by counting, {never}: {task_text(facts, first)}, waits for no event there is",
             facts.in_graph("all_tasks", first.first, "dependent_event"),
             hint="mend the id (MG405), then look again",
+            follows=[f"dependent_event {first.dependent}"],
         )
         return
     needed, got = graph.events[event].num_triggers, graph.arrivals[event]
@@ -74,6 +76,7 @@ def stall(facts: RankFacts) -> Iterator[Finding]:
         facts.in_graph("all_events", event, "num_triggers"),
         hint=f"mend event {event} first: it is the first to blame",
         trace=tuple(_chain(facts, found.chain)),
+        follows=[silent(event)],
     )
 
 

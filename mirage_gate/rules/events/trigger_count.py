@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from mirage_gate.facts.events import gpu_of
+from mirage_gate.facts.order.following import bad_id_of, lacking, silent
 from mirage_gate.findings import Finding, Severity
 from mirage_gate.rules._words import plural
 from mirage_gate.rules.base import Rule
@@ -135,7 +136,25 @@ def _wrong_counts(facts: RankFacts) -> Iterator[Finding]:
                     for other in others[:3]
                 ),
             ),
+            causes=[word for one in events for word in _causes(facts, one)],
+            follows=_follows(facts, events),
         )
+
+
+def _causes(facts: RankFacts, event: int) -> Iterator[str]:
+    if facts.events.events[event].num_triggers > facts.events.arrivals[event]:
+        yield silent(event)
+    if event in facts.order.following.lost:
+        yield lacking(event)
+
+
+def _follows(facts: RankFacts, events: Sequence[int]) -> list[str]:
+    """Say from what it follows that an event, or each of some alike, gets a wrong count."""
+    graph, following = facts.events, facts.order.following
+    if graph.events[events[0]].num_triggers > graph.arrivals[events[0]]:
+        return [bad_id_of(lacking(events[0]))] if len(events) == 1 else []
+    takers = [set(following.causes_of_surplus(event)) for event in events]
+    return sorted(set.intersection(*takers))
 
 
 def _uneven(facts: RankFacts) -> Iterator[Finding]:

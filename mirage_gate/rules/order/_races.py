@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mirage_gate.artifacts.names import role_of
+from mirage_gate.facts.order.following import unordered
 from mirage_gate.findings import Finding, Location, Severity
 from mirage_gate.rules._words import in_layers, plural
 from mirage_gate.rules.base import Rule
@@ -13,7 +13,8 @@ from mirage_gate.rules.order._sides import Side, event_text, kind_of, sides_of
 
 if TYPE_CHECKING:
     from mirage_gate.facts import RankFacts
-    from mirage_gate.facts.order import Race, TensorOrder, Wave
+    from mirage_gate.facts.order import Race
+    from mirage_gate.facts.order.following import Key, Kind
 
 LIMITS = """
     Where a slot picks its rows at run time (pages, requests, experts, splits) two tasks may
@@ -24,10 +25,7 @@ LIMITS = """
 """
 
 
-def _rule_of(race: Race) -> str:
-    if race.earlier_writes and race.later_writes:
-        return "MG303"
-    return "MG301" if race.earlier_writes or race.unprovided else "MG302"
+_KINDS: dict[str, Kind] = {"MG301": "read", "MG302": "overwritten", "MG303": "written twice"}
 
 
 def race_findings(rule: Rule, facts: RankFacts) -> Iterator[Finding]:
@@ -35,45 +33,15 @@ def race_findings(rule: Rule, facts: RankFacts) -> Iterator[Finding]:
 
     Those whose bytes are picked at run time are apart.
     """
-    alike: dict[tuple[str, bool], list[Race]] = {}
-    more: dict[str, int] = {}
-    for tensor, order in facts.order.tensors.items():
-        role = role_of(tensor)
-        more[role] = more.get(role, 0) + order.more
-        for race in _without_echoes(order):
-            if _rule_of(race) == rule.id:
-                alike.setdefault((role, race.certain), []).append(race)
-    for (role, _), races in sorted(alike.items(), key=lambda item: not item[0][1]):
-        yield _race(rule, facts, races, more[role])
+    following = facts.order.following
+    mine = [key for key in following.races if key[0] == _KINDS[rule.id]]
+    for key in sorted(mine, key=lambda key: not key[2]):
+        yield _race(rule, facts, key)
 
 
-def _without_echoes(order: TensorOrder) -> list[Race]:
-    """Leave out two writers if the later one races with a reader: the same edge is missing.
-
-    Where not all races are listed, the one with the reader may be among those that are not:
-    then a kernel that races with a reader elsewhere counts as one that does.
-    """
-    readers = [
-        race.earlier if race.earlier_writes else race.later
-        for race in order.races
-        if race.certain and not (race.earlier_writes and race.later_writes)
-    ]
-    named = {id(wave) for wave in readers}
-    kernels = {_kernel(wave) for wave in readers} if order.more else set()
-    return [
-        race
-        for race in order.races
-        if not (race.earlier_writes and race.later_writes)
-        or race.earlier is race.later
-        or not (id(race.later) in named or _kernel(race.later) in kernels)
-    ]
-
-
-def _kernel(wave: Wave) -> tuple[int, int]:
-    return wave.first.task_type, wave.first.variant
-
-
-def _race(rule: Rule, facts: RankFacts, races: list[Race], more: int) -> Finding:
+def _race(rule: Rule, facts: RankFacts, key: Key) -> Finding:
+    following = facts.order.following
+    races, more = following.races[key], following.more[key[1]]
     race = min(races, key=lambda r: (r.earlier.first.first, r.later.first.first))
     tensor = race.tensor
     one, other, what = sides_of(facts, race)
@@ -113,6 +81,8 @@ def _race(rule: Rule, facts: RankFacts, races: list[Race], more: int) -> Finding
         trace=_steps(facts, one, other, fork, f"{what} of {tensor}"),
         tensor=tensor,
         others=sorted({race.tensor for race in races}),
+        causes=[unordered(key)] if race.certain else (),
+        follows=following.causes_of(key),
     )
 
 

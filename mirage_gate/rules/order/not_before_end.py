@@ -65,7 +65,8 @@ def _lost(
     who = f"task {first.first} ({kind_of(facts, first)})"
     if count > 1:
         who = f"{count:,} tasks (first: {who})"
-    more = facts.events.tasks([group for _, own in others for group in own])
+    every = [*groups, *(group for _, own in others for group in own)]
+    more = facts.events.tasks(every) - count
     also = f"; {plural(more, 'task')} at {plural(len(others), 'more event')} likewise"
     return RULE.finding(
         facts.rank,
@@ -80,4 +81,5 @@ def _lost(
             )
             for event, own in others[:3]
         ),
+        follows=facts.order.following.causes_of_lost(every),
     )
