@@ -12,7 +12,7 @@ import msgspec
 
 from mirage_gate import steps
 from mirage_gate.facts import RankFacts
-from mirage_gate.findings import Finding
+from mirage_gate.findings import Claim, Finding
 from mirage_gate.rules.base import Rule, Scope, all_rules
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _listed(found: list[Finding]) -> list[Finding]:
     found.sort(key=lambda finding: -finding.severity.weight)
     first, count = found[MOST], len(found) - MOST
     rest = msgspec.structs.replace(
-        first,
+        first.plain if isinstance(first, Claim) else first,  # it stands for more than it claims
         message=f"{count:,} more findings of this rule are not listed; the first: {first.message}",
         related=(),
         trace=(),

@@ -29,8 +29,9 @@ Key = tuple[Kind, str, bool, str]
 """The kind of some races, their tensors' role, whether their bytes surely meet; and what is wrong
 with an event so that they follow from it, if anything is."""
 
-_MOST_GROUPS, _MOST_RACES = 12, 500
-"""From so many groups of races, of so many races each, is anything taken to follow."""
+_MOST_MENDS, _MOST_GROUPS, _MOST_RACES = 12, 12, 500
+"""From so many events, and groups of so many races each, is anything taken to follow: each is a
+graph of events to look at."""
 
 
 class Following:
@@ -78,6 +79,8 @@ class Following:
         mends = {lacking(lost.event): Mend(fires=lost.fires) for lost in self.lost.values()}
         for event, waits in self.waits.items():
             mends[astray(event)] = Mend(waits=waits)
+        if len(mends) > _MOST_MENDS:
+            return {}
         return {text: Mended(self._facts, mend) for text, mend in mends.items()}
 
     @cached_property
