@@ -14,7 +14,7 @@ from unittest import mock
 from mirage_gate.cli import main
 from tests.scratch import ROOT, clean_environment
 
-__all__ = ["gate", "gate_here", "program"]
+__all__ = ["complete", "gate", "gate_here", "program"]
 
 
 def program(code: str = "") -> str:
@@ -54,7 +54,10 @@ def gate(
 
 
 def gate_here(
-    *arguments: str | Path, cwd: Path | str | None = None, apart: bool = False
+    *arguments: str | Path,
+    cwd: Path | str | None = None,
+    apart: bool = False,
+    env: dict[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run the command in this process, to the same status and words, in a fraction of the time.
 
@@ -64,13 +67,27 @@ def gate_here(
     out = _stream()
     err = _stream() if apart else out
     with (
-        mock.patch.dict(os.environ, clean_environment(), clear=True),
+        mock.patch.dict(os.environ, clean_environment(**(env or {})), clear=True),
         mock.patch.multiple(sys, stdin=io.StringIO(), stdout=out, stderr=err),
         _working_in(cwd),
     ):
-        status = main(words)
+        try:
+            status = main(words)
+        except SystemExit as end:  # what a shell asks for completion is not asked of a command
+            status = int(end.code or 0)
     said = [_text(stream) for stream in ((out, err) if apart else (out,))]
     return subprocess.CompletedProcess(words, status, *said)
+
+
+def complete(*words: str, of: str = "zsh", cwd: Path = ROOT) -> list[str]:
+    """What a shell is offered for the last of the words."""
+    env = {
+        "_MIRAGE_GATE_COMPLETE": f"{of}_complete",
+        "COMP_WORDS": " ".join(words),
+        "COMP_CWORD": str(len(words) - 1),
+    }
+    lines = gate_here(cwd=cwd, env=env).stdout.splitlines()
+    return lines[1::3] if of == "zsh" else [line.partition(",")[2] for line in lines]
 
 
 def _stream() -> io.TextIOWrapper:

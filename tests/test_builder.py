@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -18,9 +16,10 @@ from mirage_gate.artifacts.builder import templates
 from mirage_gate.artifacts.builder.names import Naming
 from mirage_gate.findings import Location
 from mirage_gate.locate import locate, tracked_by_git
+from tests.command import gate_here
 from tests.emitter import qwen3
 from tests.findings import at, coverage, finding, rank, report
-from tests.scratch import ROOT, Repository, clean_environment
+from tests.scratch import Repository
 
 pytest_plugins = ("tests.sarif_validator",)
 
@@ -334,20 +333,11 @@ def test_from_the_command_line(tmp_path: Path, valid_sarif: Callable[[str], None
     (repository.folder / ".gitignore").write_text("gen/\n", encoding="utf-8")
     repository.commit()
     qwen3(layers=2).without_rope().write(repository.folder / "gen")
-    command = [sys.executable, "-m", "mirage_gate", "check", "gen"]
-    environment = clean_environment(PYTHONPATH=str(ROOT))
 
     def check(*options: str) -> str:
-        done = subprocess.run(
-            [*command, *options],
-            cwd=repository.folder,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            check=False,
-        )
+        done = gate_here("check", "gen", *options, cwd=repository.folder)
         assert done.returncode == 1, done.stdout
-        return done.stdout.decode()
+        return done.stdout
 
     told = check("--builder", "demo.py", "--builder", "broken.py")
     assert (

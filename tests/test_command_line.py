@@ -12,7 +12,7 @@ import pytest
 from mirage_gate import config
 from mirage_gate.commands._run import _color
 from mirage_gate.rules import all_rules
-from tests.command import gate, gate_here
+from tests.command import complete, gate, gate_here
 from tests.emitter import qwen3
 from tests.scratch import ROOT, clean_environment
 
@@ -248,25 +248,6 @@ def test_color(
 
 
 # -- completion --------------------------------------------------------------------------------
-
-
-def complete(*words: str, of: str = "zsh", cwd: Path = ROOT) -> list[str]:
-    """What a shell is offered for the last of the words."""
-    done = subprocess.run(
-        [sys.executable, "-m", "mirage_gate"],
-        env=clean_environment(
-            PYTHONPATH=str(ROOT),
-            _MIRAGE_GATE_COMPLETE=f"{of}_complete",
-            COMP_WORDS=" ".join(words),
-            COMP_CWORD=str(len(words) - 1),
-        ),
-        cwd=cwd,
-        capture_output=True,
-        encoding="utf-8",
-        check=True,
-    )
-    lines = done.stdout.splitlines()
-    return lines[1::3] if of == "zsh" else [line.partition(",")[2] for line in lines]
 
 
 def test_rules_are_completed() -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -19,8 +17,8 @@ from mirage_gate import config, schema_files
 from mirage_gate.cli import cli
 from mirage_gate.config import Config, ConfigError, KernelConfig, TaskTypeConfig, WaiverConfig
 from mirage_gate.findings import Severity
+from tests.command import gate_here
 from tests.emitter import qwen3
-from tests.scratch import ROOT, clean_environment
 
 SCHEMA = json.loads(schema_files.text("config"))
 VALIDATOR = jsonschema.Draft202012Validator(
@@ -238,15 +236,8 @@ def test_the_command_line_wins_over_the_file(tmp_path: Path) -> None:
     settings.write_text('paths = ["gen"]\nfail-on = "never"\n', encoding="utf-8")
 
     def check(*options: str, cwd: Path = tmp_path) -> tuple[int, str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "mirage_gate", "check", *options],
-            cwd=cwd,
-            env=clean_environment(PYTHONPATH=str(ROOT)),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            check=False,
-        )
-        return done.returncode, done.stdout.decode()
+        done = gate_here("check", *options, cwd=cwd)
+        return done.returncode, done.stdout
 
     assert check()[0] == 0
     assert check("--fail-on=error")[0] == 1

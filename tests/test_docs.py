@@ -19,6 +19,7 @@ from mirage_gate.commands.check import command as check
 from mirage_gate.reports import format_names
 from mirage_gate.rules import all_rules
 from scripts import rules_page
+from tests.command import complete, gate_here
 from tests.scratch import ROOT, clean_environment, run
 from tests.test_action import TestFiles, action_steps, defaults, load, tool
 
@@ -60,14 +61,7 @@ def test_what_is_shown_is_what_is_printed(command: str, shown: list[str]) -> Non
     """The lines shown are all that the command prints; ``...`` stands for any."""
     program, *arguments = shlex.split(command)
     assert program == "mirage-gate"
-    done = subprocess.run(
-        [sys.executable, "-m", "mirage_gate", *arguments],
-        cwd=ROOT,
-        env=clean_environment(PYTHONPATH=str(ROOT), PYTHONUTF8="1", COLUMNS="80"),
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-    )
+    done = gate_here(*arguments, cwd=ROOT, apart=True, env={"COLUMNS": "80"})
     assert done.returncode in (0, 1), done.stderr
     printed = [line.rstrip() for line in done.stdout.splitlines()]
     for line in map(str.rstrip, shown):
@@ -230,29 +224,16 @@ def test_skill_has_its_head() -> None:
 # --- The command line's own words --------------------------------------------------------
 
 
-def complete(words: str, at: int) -> list[str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "mirage_gate"],
-        env=clean_environment(
-            PYTHONPATH=str(ROOT),
-            _MIRAGE_GATE_COMPLETE="bash_complete",
-            COMP_WORDS=words,
-            COMP_CWORD=str(at),
-        ),
-        cwd=ROOT,
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-    )
-    return [line.partition(",")[2] for line in done.stdout.split()]
+def offered(line: str) -> list[str]:
+    return complete(*line.split(" "), of="bash")
 
 
 def test_the_shell_completes() -> None:
-    assert {"check", "explain", "show"} <= set(complete("mirage-gate ", 1))
-    assert "--locate" in complete("mirage-gate check --lo", 2)
-    assert complete("mirage-gate check -o s", 3) == ["sarif", "summary"]
-    assert complete("mirage-gate explain mg80", 2) == ["MG801", "MG802", "MG803", "MG804"]
-    assert "report" in complete("mirage-gate schema ", 2)
+    assert {"check", "explain", "show"} <= set(offered("mirage-gate "))
+    assert "--locate" in offered("mirage-gate check --lo")
+    assert offered("mirage-gate check -o s") == ["sarif", "summary"]
+    assert offered("mirage-gate explain mg80") == ["MG801", "MG802", "MG803", "MG804"]
+    assert "report" in offered("mirage-gate schema ")
     for shell in ("bash", "zsh", "fish"):
         done = subprocess.run(
             [sys.executable, "-m", "mirage_gate"],

@@ -17,6 +17,7 @@ import pytest
 from mirage_gate.findings import Severity
 from mirage_gate.report import Report
 from mirage_gate.reports import Context, format_names, load
+from tests.command import gate_here
 from tests.emitter import qwen3
 from tests.findings import HOSTILE_NAMES, at, coverage, finding, hostile, not_audited, rank, report
 
@@ -128,16 +129,9 @@ def test_all_at_once(tmp_path: Path) -> None:
     (folder / ".git").mkdir(parents=True)
     qwen3(layers=4).without_rope().write(folder / "gen")
     outputs = [word for name in FORMATS for word in ("-o", f"{name}=out.{name}")]
-    root = Path(__file__).resolve().parent.parent
-    done = subprocess.run(
-        [sys.executable, "-m", "mirage_gate", "check", "gen", *outputs],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(root)},
-        capture_output=True,
-        check=False,
-    )
+    done = gate_here("check", "gen", *outputs, cwd=folder, apart=True)
     assert done.returncode == 1, done.stderr
-    assert done.stdout == b""
+    assert done.stdout == ""
     for name in FORMATS:
         written = (folder / f"out.{name}").read_text(encoding="utf-8")
         assert "cos_position_embedding" in written

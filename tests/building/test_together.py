@@ -58,6 +58,7 @@ def statuses(folder: Path, mpirun: Mpirun, *args: str) -> tuple[list[int], str]:
     return [int(line.split()[-1]) for line in said.split("\n") if "ended with" in line], said
 
 
+@pytest.mark.slow
 def test_four_that_are_right(folder: Path, mpirun: Mpirun) -> None:
     ended, said = statuses(folder, mpirun, "run", "--keep", "out", "demo/builder.py")
     assert ended == [0, 0, 0, 0], said
@@ -92,6 +93,7 @@ def test_one_of_four_raises(folder: Path, mpirun: Mpirun) -> None:
     assert "script.py raised KeyError before it emitted a task graph" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_guard_in_each(folder: Path, mpirun: Mpirun) -> None:
     text = "import sys\nsys.path.insert(0, 'demo')\nimport builder, mirage_gate\n"
     text += "from mpi4py import MPI\nargs = builder.arguments()\n"
@@ -131,6 +133,7 @@ def test_torch_s_own_communicator(monkeypatch: pytest.MonkeyPatch) -> None:
     assert together.job().size == 1
 
 
+@pytest.mark.slow
 def test_processes_without_a_communicator_say_so(folder: Path, mpirun: Mpirun) -> None:
     text = (
         "import sys, os\nsys.path.insert(0, 'demo')\nimport builder\nargs = builder.arguments()\n"
