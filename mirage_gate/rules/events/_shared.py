@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,22 @@ def layer_text(facts: RankFacts, group: Group) -> str:
     """Say which layer a group is in; nothing outside of the layers."""
     layer = facts.layers.of_group[group.number]
     return "" if layer is None else f", layer {layer}"
+
+
+def by_type(facts: RankFacts, groups: Iterable[Group]) -> list[tuple[str, int, Group]]:
+    """Give tasks by type: (name, how many, first group), the most numerous first."""
+    count: Counter[int] = Counter()
+    first: dict[int, Group] = {}
+    for group in groups:
+        count[group.task_type] += facts.events.weight[group.number]
+        first.setdefault(group.task_type, group)
+    return [(facts.task_type(code).name, n, first[code]) for code, n in count.most_common()]
+
+
+def listed(kinds: list[tuple[str, int, Group]], most: int = 3) -> str:
+    """Say how many tasks there are of each type."""
+    text = ", ".join(f"{count:,} {name}" for name, count, _ in kinds[:most])
+    return text + (f" and {len(kinds) - most} more types" if len(kinds) > most else "")
 
 
 def capped(findings: Iterable[Finding]) -> Iterator[Finding]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from mirage_gate.facts.events import gpu_of
@@ -11,11 +11,10 @@ from mirage_gate.facts.order.following import bad_id_of, lacking, silent
 from mirage_gate.findings import Finding, Severity
 from mirage_gate.rules._words import plural
 from mirage_gate.rules.base import Rule
-from mirage_gate.rules.events._shared import capped, layer_text, task_text
+from mirage_gate.rules.events._shared import by_type, capped, layer_text, listed, task_text
 
 if TYPE_CHECKING:
     from mirage_gate.facts import RankFacts
-    from mirage_gate.facts.wiring import Group
 
 RULE = Rule(
     "MG401",
@@ -51,21 +50,6 @@ def trigger_count(facts: RankFacts) -> Iterator[Finding]:
     yield from capped(_uneven(facts))
 
 
-def _by_type(facts: RankFacts, groups: Iterable[Group]) -> list[tuple[str, int, Group]]:
-    """Tasks by type: (name, how many, first group), the most numerous first."""
-    count: Counter[int] = Counter()
-    first: dict[int, Group] = {}
-    for group in groups:
-        count[group.task_type] += facts.events.weight[group.number]
-        first.setdefault(group.task_type, group)
-    return [(facts.task_type(code).name, n, first[code]) for code, n in count.most_common()]
-
-
-def _listed(kinds: list[tuple[str, int, Group]], most: int = 3) -> str:
-    text = ", ".join(f"{count:,} {name}" for name, count, _ in kinds[:most])
-    return text + (f" and {len(kinds) - most} more types" if len(kinds) > most else "")
-
-
 def _mend(event: int, needed: int, got: int) -> str:
     """Say how to mend a wrong count; never to make the count fit what may be missing."""
     if not got:
@@ -88,14 +72,14 @@ def _wrong_counts(facts: RankFacts) -> Iterator[Finding]:
         needed, got = graph.events[event].num_triggers, graph.arrivals[event]
         if needed == got:
             continue
-        triggering = tuple((n, count) for n, count, _ in _by_type(facts, graph.triggering[event]))
+        triggering = tuple((n, count) for n, count, _ in by_type(facts, graph.triggering[event]))
         waiting = tuple(sorted({group.task_type for group in graph.waiting[event]}))
         alike.setdefault((needed, got, triggering, waiting), []).append(event)
     for events in alike.values():
         event, others = events[0], events[1:]
         needed, got = graph.events[event].num_triggers, graph.arrivals[event]
-        kinds = _by_type(facts, graph.triggering[event])
-        by = f" ({_listed(kinds)})" if kinds else ""
+        kinds = by_type(facts, graph.triggering[event])
+        by = f" ({listed(kinds)})" if kinds else ""
         who = f"{plural(got, 'task')} trigger{'s' * (got == 1)} it{by}"
         if any(graph.is_remote(group.trigger) for group in graph.triggering[event]):
             who = f"{plural(got, 'trigger')} arrive{'s' * (got == 1)} from the other ranks{by}"

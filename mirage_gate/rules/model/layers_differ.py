@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from mirage_gate.artifacts.names import layer_in
 from mirage_gate.findings import Finding, Location, Severity
 from mirage_gate.rules._words import in_layers, layers_option, plural
 from mirage_gate.rules.base import Rule
+from mirage_gate.rules.model._promised import COUNT, promised
 
 if TYPE_CHECKING:
-    from mirage_gate.artifacts.model import ModelConfig, Promise
+    from mirage_gate.artifacts.model import ModelConfig
     from mirage_gate.facts import RankFacts
 
 RULE = Rule(
@@ -39,9 +40,6 @@ RULE = Rule(
     """,
 )
 
-_COUNT = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "hybrid_override_pattern")
-_Has = Callable[[int], "bool | None"]
-
 
 @RULE.checked_by
 def layers_differ(facts: RankFacts) -> Iterator[Finding]:
@@ -57,7 +55,7 @@ def layers_differ(facts: RankFacts) -> Iterator[Finding]:
             facts.cuda.declarations[0].location,
             hint="name weights by their layer, as layer_3_q_proj",
             severity=Severity.NOTE,
-            related=(model.place(*_COUNT),),
+            related=(model.place(*COUNT),),
         )
         return
     yield from _count(facts, model, found)
@@ -82,7 +80,7 @@ def _count(facts: RankFacts, model: ModelConfig, found: frozenset[int]) -> Itera
             _last(facts, found),
             hint=f"say so with --layers {layers_option(found)}",
             severity=Severity.NOTE,
-            related=(model.place(*_COUNT),),
+            related=(model.place(*COUNT),),
         )
         return
     lacking = f", {in_layers(missing)} missing" if missing else ""
@@ -92,7 +90,7 @@ def _count(facts: RankFacts, model: ModelConfig, found: frozenset[int]) -> Itera
         f"the graph has {plural(len(found), 'layer')}, {asked} {len(expected)}{lacking}{more}",
         _last(facts, found),
         hint="build all layers that the configuration names, or give --layers for a cut model",
-        related=(model.place(*_COUNT),),
+        related=(model.place(*COUNT),),
     )
 
 
@@ -104,42 +102,7 @@ def _last(facts: RankFacts, found: frozenset[int]) -> Location:
 
 def _promises(facts: RankFacts, model: ModelConfig) -> Iterator[Finding]:
     features = facts.features
-    table: tuple[tuple[Promise, _Has, str, tuple[str, ...]], ...] = (
-        (
-            model.attention,
-            features.attends,
-            "attention",
-            ("layer_types", "block_configs", "full_attention_interval", *_COUNT),
-        ),
-        (
-            model.feed_forward,
-            features.feeds,
-            "a feed-forward network",
-            ("block_configs", "model_type", *_COUNT),
-        ),
-        (
-            model.rotary,
-            features.rotates,
-            "rotary embedding",
-            ("no_rope_layers", "position_embedding_type", "rope_parameters", "rope_theta"),
-        ),
-        (
-            model.qk_norm,
-            features.normalises,
-            "norms of queries and keys",
-            ("use_qk_norm", "qk_layernorm", "model_type"),
-        ),
-        (
-            model.mixture,
-            features.mixes,
-            "a mixture of experts",
-            (
-                *("moe_layer_freq", "first_k_dense_replace", "interleave_moe_layer_step"),
-                *("num_experts", "n_routed_experts", "num_local_experts", "model_type"),
-            ),
-        ),
-    )
-    for promise, has, what, keys in table:
+    for promise, has, what, keys in promised(features, model):
         said = {layer: has(layer) for layer in sorted(features.layers) if layer < model.layers}
         without = [n for n, shown in said.items() if shown is False and n in promise.having]
         # A mixer that a configuration lists as none may be attention all the same, of its own kind.
