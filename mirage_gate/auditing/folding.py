@@ -19,6 +19,9 @@ from mirage_gate.findings import Claim, Finding, Location
 _PRECISE = ("MG703", "MG701", "MG702", "MG005", "MG004")
 """Of equally severe findings the one stays that points most closely."""
 
+_MOST = 8
+"""Findings that cause the same, of which one is looked for that stays."""
+
 _SAME, _FOLLOWS = "says the same", "follows from it"
 
 
@@ -26,12 +29,13 @@ def fold(found: Sequence[Finding]) -> list[Finding]:
     """Fold findings of one rank into those of the same cause; what is left keeps its order."""
     claims = [(at, one) for at, one in enumerate(found) if isinstance(one, Claim)]
     claims.sort(key=lambda pair: (-pair[1].severity.weight, *_rank(pair[1]), pair[0]))
-    causing: dict[str, int] = {}
+    causing: defaultdict[str, list[int]] = defaultdict(list)
     for at, one in claims:
         for word in one.causes:
-            causing.setdefault(word, at)
+            causing[word].append(at)
     claiming: defaultdict[str, list[tuple[int, str, frozenset[str]]]] = defaultdict(list)
     into: dict[int, tuple[int, str]] = {}
+    severity = [one.severity.weight for one in found]
 
     def root(at: int) -> int:
         while at in into:
@@ -48,11 +52,13 @@ def fold(found: Sequence[Finding]) -> list[Finding]:
         else:
             for claim in mine:
                 claiming[claim].append((at, one.rule, mine))
-            for word in one.follows:
-                cause = causing.get(word, at)
-                if found[cause].severity.weight >= one.severity.weight and root(cause) != at:
-                    into[at] = cause, _FOLLOWS
-                    break
+    # A cause that follows from a more severe one is as severe as that: once more, then.
+    for at, one in (*claims, *claims):
+        words = one.follows if at not in into else ()
+        for n in (root(n) for word in words for n in causing.get(word, ())[:_MOST]):
+            if n != at and severity[n] >= severity[at]:
+                into[at] = n, _FOLLOWS
+                break
     folded: dict[int, list[tuple[Finding, str]]] = {}
     for at, (_, how) in sorted(into.items()):
         folded.setdefault(root(at), []).append((found[at], how))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from mirage_gate.artifacts.graph import Tensor
 from mirage_gate.facts.regions import TensorRegions
 from mirage_gate.findings import Finding, Severity
+from mirage_gate.rules._claims import misfilled
 from mirage_gate.rules._words import size
 from mirage_gate.rules.base import Rule
 from mirage_gate.rules.bytes._copies import Orders
@@ -71,7 +72,8 @@ def shuffle_gap(facts: RankFacts) -> Iterator[Finding]:
         ]
         if regions.undecided:
             texts = [f"its copies cannot be compared: {regions.undecided}"]
-        texts += orders.problems(name, declaration)
+        out_of_order = list(orders.problems(name, declaration))
+        texts += out_of_order
         if not texts:
             continue
         yield RULE.finding(
@@ -89,4 +91,5 @@ def shuffle_gap(facts: RankFacts) -> Iterator[Finding]:
                 ),
             ),
             tensor=name,
+            causes=[misfilled(name)] if regions.whole & ~seen or overlap or out_of_order else (),
         )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mirage_gate.artifacts.cuda import BUFFERS
 from mirage_gate.findings import Finding, Severity
+from mirage_gate.rules._claims import outdated
 from mirage_gate.rules._words import declared, groups_of, size, slot_field, tasks
 from mirage_gate.rules.base import Rule
 from mirage_gate.rules.bytes._shared import touched_tensors
@@ -47,6 +48,8 @@ def stale_range(facts: RankFacts) -> Iterator[Finding]:
             continue
         regions = facts.regions.of(name)
         for readers, writer, other, old in _stale(facts, name, accesses, fuller):
+            numbers = facts.layers.operator_numbers
+            operators = {numbers[access.group.number] for access in readers}
             yield RULE.finding(
                 facts.rank,
                 (
@@ -62,6 +65,7 @@ def stale_range(facts: RankFacts) -> Iterator[Finding]:
                     slot_field(facts, other, "offset", "the same kernel fills them here"),
                 ),
                 tensor=name,
+                follows=[outdated(name, n, old) for n in operators if len(operators) == 1],
             )
 
 

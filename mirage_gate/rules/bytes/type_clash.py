@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from mirage_gate.facts.regions import BITS, type_name
 from mirage_gate.facts.signatures.notation import KINDS
 from mirage_gate.findings import Finding, Severity
+from mirage_gate.rules._claims import mistyped
 from mirage_gate.rules._words import declared, groups_of, slot_field, tasks
 from mirage_gate.rules.base import Rule
 from mirage_gate.rules.bytes._shared import touched_tensors
@@ -64,6 +65,7 @@ def type_clash(facts: RankFacts) -> Iterator[Finding]:
                 continue
             odd = next(a for a in found if regions.mask(a.tensor) & both)
             other = next(a for a in by_type[usual] if regions.mask(a.tensor) & both)
+            slots = {(access.is_input, access.index) for access in found}
             yield RULE.finding(
                 facts.rank,
                 (
@@ -77,6 +79,7 @@ def type_clash(facts: RankFacts) -> Iterator[Finding]:
                     slot_field(facts, other, "data_type", "the other type"),
                 ),
                 tensor=name,
+                follows=[mistyped(*slot, groups_of(found)) for slot in slots if len(slots) == 1],
             )
     yield from _other_kinds(facts)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mirage_gate.findings import Finding, Severity
+from mirage_gate.rules._claims import empty_in, untaken
 from mirage_gate.rules._words import tasks
 from mirage_gate.rules.base import Rule
 from mirage_gate.rules.kernels._compiled import by_branch, slot
@@ -80,4 +81,22 @@ def _finding(facts: RankFacts, mismatch: Mismatch) -> Finding:
         severity=severity,
         related=(*slot(facts, mismatch, "the slot"), branch.location),
         tensor="" if mismatch.what == "on" else tensor,
+        follows=_follows(facts, mismatch),
     )
+
+
+def _follows(facts: RankFacts, mismatch: Mismatch) -> Iterator[str]:
+    """Say from what it follows that nothing is where a kernel looks: no layer passes it."""
+    operand = mismatch.operand
+    if mismatch.what != "on" or operand is None or not operand.is_input:
+        return
+    yield empty_in(facts, operand.index, mismatch.groups)
+    lost = [
+        name
+        for name, declaration in facts.declared.items()
+        if operand.name in name.lower().split("_")
+        and facts.is_critical(declaration)
+        and not facts.wiring.of(name)
+    ]
+    if len(lost) == 1:
+        yield untaken(lost)

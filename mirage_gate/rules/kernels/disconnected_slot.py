@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mirage_gate.artifacts.cuda import SENTINEL
 from mirage_gate.findings import Finding, Severity
+from mirage_gate.rules._claims import empty_in
 from mirage_gate.rules._words import groups_of, in_layers, slot_field, tasks
 from mirage_gate.rules.base import Rule
 
@@ -52,6 +53,7 @@ def disconnected_slot(facts: RankFacts) -> Iterator[Finding]:
             if optional
             else "the kernel reads address 0"
         )
+        hollow = [empty_in(facts, index, groups_of(accesses))] if is_input else []
         yield RULE.finding(
             facts.rank,
             f"{slot} is nullptr in {tasks(facts, groups_of(accesses))}{where}; {what}",
@@ -59,4 +61,6 @@ def disconnected_slot(facts: RankFacts) -> Iterator[Finding]:
             hint="pass the tensor in the builder" if not optional else "nothing, if it is meant",
             severity=Severity.NOTE if optional else Severity.ERROR,
             related=(branch.location.saying("the body that names it"),) if branch else (),
+            causes=hollow,
+            follows=hollow,
         )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mirage_gate.findings import Finding, Severity
+from mirage_gate.rules._claims import misshapen
 from mirage_gate.rules._words import tasks
 from mirage_gate.rules.base import Rule
 from mirage_gate.rules.kernels._compiled import by_branch, slot
@@ -61,4 +62,9 @@ def kernel_constant(facts: RankFacts) -> Iterator[Finding]:
                 f"{first.parameter} where the generator writes {first.function}"
             ),
             related=(*slot(facts, first, f"{first.carried} here"), first.branch.location),
+            causes={
+                misshapen(m.operand.is_input, m.operand.index, groups)
+                for m in mismatches
+                if m.operand and len(m.groups) == len(groups)
+            },
         )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mirage_gate.findings import Finding, Severity
+from mirage_gate.rules._claims import empty_in
 from mirage_gate.rules._words import tasks
 from mirage_gate.rules.base import Rule
 from mirage_gate.rules.kernels._shared import selected_branches
@@ -52,4 +53,5 @@ def missing_slot(facts: RankFacts) -> Iterator[Finding]:
                         "all_tasks", short[0].first, f"{side}s", note=f"{has} {side}s here"
                     ),
                 ),
+                causes=[empty_in(facts, slot, short) for slot in lacking if side == "input"],
             )

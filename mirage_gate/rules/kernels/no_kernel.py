@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mirage_gate.facts.wiring import tasks_in
 from mirage_gate.findings import Finding, Location, Severity
+from mirage_gate.rules._claims import without_kernel
 from mirage_gate.rules._words import plural, tasks
 from mirage_gate.rules.base import Rule
 from mirage_gate.rules.kernels._shared import dispatched_kernels
@@ -81,6 +82,7 @@ def no_kernel(facts: RankFacts) -> Iterator[Finding]:
                 *((never.saying("a branch that never runs"),) if never else ()),
                 *((at.saying("the dispatch table"),) if at else ()),
             ),
+            causes=[without_kernel(task_type, variant)],
         )
 
 

@@ -10,6 +10,7 @@ from mirage_gate.artifacts.cuda import SENTINEL
 from mirage_gate.facts.regions import BITS, type_name
 from mirage_gate.facts.wiring import Group, tasks_in
 from mirage_gate.findings import Finding, Severity
+from mirage_gate.rules._claims import misshapen, mistyped, without_kernel
 from mirage_gate.rules._words import plural, tasks
 from mirage_gate.rules.base import Rule
 from mirage_gate.rules.kernels._shared import dispatched_kernels
@@ -126,6 +127,7 @@ def _odd_variant(facts: RankFacts, found: list[_Mixed]) -> Finding:
     groups, others = found[0]
     more = tasks_in(group for own, _ in found[1:] for group in own)
     also = f"; so do {plural(more, 'more task')} of that type" if more else ""
+    variants = {without_kernel(g.task_type, g.variant) for own, _ in found for g in own}
     return RULE.finding(
         facts.rank,
         (
@@ -137,6 +139,7 @@ def _odd_variant(facts: RankFacts, found: list[_Mixed]) -> Finding:
         related=(
             facts.in_graph("all_tasks", others[0].first, "variant_id", note="the usual variant"),
         ),
+        follows=variants if len(variants) == 1 else (),
     )
 
 
@@ -152,6 +155,8 @@ def _odd_shape(
     first = min(groups, key=lambda group: group.first)
     other = next(shape for shape, found in odd.items() if first in found)
     side = "input" if is_input else "output"
+    tile = misshapen(is_input, index, groups)
+    typed = all(shape[0] != usual[0] for shape in odd)
     clash = any(BITS.get(shape[0]) != BITS.get(usual[0]) for shape in odd)
     return RULE.finding(
         facts.rank,
@@ -166,6 +171,8 @@ def _odd_shape(
             branch.location.saying("the variant's kernel"),
             facts.in_graph("all_tasks", first.first, f"{side}s", index, "dims", note="its tile"),
         ),
+        causes=[tile, *([mistyped(is_input, index, groups)] if typed else [])],
+        follows=[tile],
     )
 
 

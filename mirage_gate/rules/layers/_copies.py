@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mirage_gate.artifacts.names import layer_in, named_in, role_of
 from mirage_gate.findings import Finding
+from mirage_gate.rules._claims import filled, misfilled
 from mirage_gate.rules._words import in_layers
 from mirage_gate.rules.base import Rule
 from mirage_gate.rules.layers._shared import is_odd
@@ -49,6 +50,7 @@ def sources_otherwise(rule: Rule, facts: RankFacts) -> Iterator[Finding]:
                 min(len(copies), len(usual)) - 1,
             )
             rest = [n for n in orders if orders[n] == usual]
+            own_parts = set(orders[layer]) <= set(usual)
             yield rule.finding(
                 facts.rank,
                 f"in layer {layer}, {role} is filled with {', '.join(orders[layer])}; "
@@ -57,19 +59,21 @@ def sources_otherwise(rule: Rule, facts: RankFacts) -> Iterator[Finding]:
                 hint=f"fill it as layer {sibling}'s is filled",
                 related=(by_layer[sibling].location.saying(f"layer {sibling}'s"),),
                 tensor=by_layer[layer].name,
+                # Its own parts, one too few or in another order: no part of another kind.
+                follows=[misfilled(by_layer[layer].name)] if own_parts else (),
             )
 
 
 def crossed_copies(rule: Rule, facts: RankFacts) -> Iterator[Finding]:
     """Find the copies that fill one layer's tensor from another layer's source."""
-    filled = _filled_by_copies(facts)
+    copied = _filled_by_copies(facts)
     sources = {
         copy.source
-        for by_layer in filled.values()
+        for by_layer in copied.values()
         for declaration in by_layer.values()
         for copy in declaration.copies
     }
-    for by_layer in filled.values():
+    for by_layer in copied.values():
         found = [
             (layer, declaration, copy, source)
             for layer, declaration in by_layer.items()
@@ -92,4 +96,5 @@ def crossed_copies(rule: Rule, facts: RankFacts) -> Iterator[Finding]:
                     hint=f"fill it from {own}",
                     related=(declaration.location.saying(f"{declaration.name} is declared here"),),
                     tensor=declaration.name,
+                    about=[filled(declaration.name, copy.source)],
                 )

@@ -35,6 +35,7 @@ class Lack(msgspec.Struct):
 
     Where ``surplus`` it is the other way round: the layer has an operator too many, and
     ``tensors`` names it. ``meant``: a builder may well mean it, and it is worth a look.
+    ``number`` is that of the operator with nothing in a slot.
     """
 
     order: int
@@ -47,6 +48,7 @@ class Lack(msgspec.Struct):
     index: int
     surplus: bool = False
     meant: bool = False
+    number: int = -1
 
 
 def lacking_operands(facts: RankFacts, siblings: Siblings) -> Iterator[tuple[int, Lack]]:
@@ -112,6 +114,7 @@ def _lacking_operand(
                 at=slot_at(facts, column.operators[layer], index, odd),
                 siblings={n: column.operators[n] for n in having},
                 index=index,
+                number=column.operators[layer].number,
             ),
         )
 

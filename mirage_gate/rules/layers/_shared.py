@@ -141,6 +141,21 @@ def slot_at(
     return facts.in_graph("all_tasks", first, "inputs", index, "base_ptr")
 
 
+def writer_in(facts: RankFacts, content: Content, home: tuple[int, int]) -> Operator | None:
+    """Find the operator of one layer that writes what a slot of that layer is to carry."""
+    role = next(iter(content)) if len(content) == 1 else None
+    if role is None or role.kind != "activation" or role.back:
+        return None
+    found = [
+        operator
+        for operator in facts.layers.operators
+        if operator.home == home
+        and operator.task_type == role.writer
+        and operator.weight in ("", role.name)
+    ]
+    return found[0] if len(found) == 1 else None
+
+
 def is_critical(facts: RankFacts, name: str) -> bool:
     """Whether a tensor is declared, and critical."""
     declaration = facts.declared.get(name)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mirage_gate.artifacts.names import named_in
 from mirage_gate.findings import Finding, Severity
+from mirage_gate.rules._claims import taken, untaken
 from mirage_gate.rules._words import declared, in_layers
 from mirage_gate.rules.base import Rule
 from mirage_gate.rules.layers._copies import crossed_copies
@@ -136,4 +137,5 @@ def _crossed_in(
                 related=(*declared(facts, name.name), *declared(facts, own)),
                 tensor=name.name,
                 about=(f"a weight of layer {name.layer} at task {operator.first}",),
+                causes=[taken(name.name, operator.first), *([] if by else [untaken([own])])],
             )

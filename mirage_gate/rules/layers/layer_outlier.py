@@ -7,14 +7,16 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from mirage_gate.artifacts.names import named_in
 from mirage_gate.findings import Finding, Location, Severity
+from mirage_gate.rules._claims import empty, unheard, untaken
 from mirage_gate.rules._words import declared, in_layers
 from mirage_gate.rules.base import Rule
 from mirage_gate.rules.layers._blocks import odd_blocks
 from mirage_gate.rules.layers._classes import class_holes
 from mirage_gate.rules.layers._gaps import lacking_operators
 from mirage_gate.rules.layers._lacks import Lack, lacking_operands
-from mirage_gate.rules.layers._shared import listed, of_layer, slot_at, these_layers
+from mirage_gate.rules.layers._shared import listed, of_layer, slot_at, these_layers, writer_in
 from mirage_gate.rules.layers._surplus import surplus_operators
 
 if TYPE_CHECKING:
@@ -114,7 +116,39 @@ def _findings(facts: RankFacts, stack: Siblings, lacks: dict[int, list[Lack]]) -
             tensor=tables[0] if tables else "",
             others=tables,
             about=_about(facts, stack, found, layers),
+            causes=[word for n in layers for word in _causes(facts, stack, lacks[n], n)],
+            follows=_follows(facts, [lacks[n] for n in layers], layers),
         )
+
+
+def _causes(facts: RankFacts, stack: Siblings, lacks: Sequence[Lack], layer: int) -> Iterator[str]:
+    """Say what is so because a layer lacks something: what was to be read there is for nobody."""
+    for lack in lacks:
+        if lack.number >= 0:
+            yield empty(lack.index, [lack.number])
+        elif not lack.surplus:
+            sibling = next(iter(lack.siblings.values()))
+            for content in facts.roles.inputs[sibling.number]:
+                writer = writer_in(facts, content, (stack.stack, layer))
+                if writer is not None:
+                    yield unheard(writer.first)
+
+
+def _follows(
+    facts: RankFacts, lacks: Sequence[Sequence[Lack]], layers: Sequence[int]
+) -> Iterator[str]:
+    """Say from what it follows that each of some layers lacks one thing."""
+    if any(len(every) > 1 or every[0].surplus for every in lacks):
+        return
+    first = lacks[0][0]
+    if first.number >= 0:
+        yield empty(first.index, [every[0].number for every in lacks])
+        role = first.tensors[0] if len(first.tensors) == 1 else ""
+    else:
+        role = next(iter(first.siblings.values())).weight
+    names = [named_in(role, layer) for layer in layers]
+    if all(name in facts.declared and not facts.wiring.of(name) for name in names):
+        yield untaken(names)
 
 
 def _about(

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from mirage_gate.facts.roles import Content
-from mirage_gate.facts.words import forms
 from mirage_gate.findings import Finding, Severity
 from mirage_gate.rules._words import declared, in_layers
 from mirage_gate.rules.base import Rule
 from mirage_gate.rules.layers._copies import sources_otherwise
 from mirage_gate.rules.layers._following import follows
+from mirage_gate.rules.layers._odd_claims import about, carried, follows_from, names_in, unheard_by
 from mirage_gate.rules.layers._odd_slots import OddSlot, odd_slots, split_pairs
 from mirage_gate.rules.layers._shared import (
     in_words_order,
@@ -24,7 +24,6 @@ from mirage_gate.rules.layers._shared import (
 
 if TYPE_CHECKING:
     from mirage_gate.facts import RankFacts
-    from mirage_gate.facts.operators import Operator
 
 RULE = Rule(
     "MG702",
@@ -110,20 +109,8 @@ def _content(facts: RankFacts, content: Content) -> str:
     return listed(role_text(facts, role) for role in in_words_order(content))
 
 
-def carried(operator: Operator, index: int) -> list[str]:
-    """Give the names that an operator's tasks carry in one input."""
-    return [name.name for name in operator.slots.get((True, index), ())]
-
-
-def _names(odd: OddSlot) -> list[str]:
-    """What the first of the layers carries and no sibling does."""
-    expected = set().union(*(carried(odd.column.operators[n], odd.index) for n in odd.siblings))
-    names = carried(odd.column.operators[odd.layers[0]], odd.index)
-    return [name for name in names if name not in expected] or names
-
-
 def _what(facts: RankFacts, odd: OddSlot) -> str:
-    names = listed(_names(odd))
+    names = listed(names_in(odd))
     is_weight = all(role.kind == "weight" for role in odd.content)
     return names if is_weight else f"{names}, {_content(facts, odd.content)}"
 
@@ -162,23 +149,15 @@ def _finding(facts: RankFacts, slots: list[OddSlot]) -> Finding:
         if example:
             there = slot_at(facts, operator[near], odd.index)
             related.append(there.saying(f"layer {near} has {example} here"))
-        related += [place for name in _names(odd) for place in declared(facts, name)]
+        related += [place for name in names_in(odd) for place in declared(facts, name)]
     return RULE.finding(
         facts.rank,
         text,
-        slot_at(facts, column.operators[first.layers[0]], first.index, _names(first)),
+        slot_at(facts, column.operators[first.layers[0]], first.index, names_in(first)),
         hint=f"pass what layer {near} passes",
         related=tuple(dict.fromkeys(related)),
-        tensor=_names(first)[0],
-        about=_about(facts, slots),
+        tensor=names_in(first)[0],
+        about=about(facts, slots),
+        causes=unheard_by(facts, slots),
+        follows=[*follows_from(slots), *unheard_by(facts, slots)],
     )
-
-
-def _about(facts: RankFacts, slots: list[OddSlot]) -> Iterator[str]:
-    """Say it as the rule on the model's dataflow does: another summand, if it is one alone."""
-    first = slots[0]
-    rows = forms(facts.task_type(first.column.task_type).name) or ()
-    added = {pick for form in rows for term in form.added for pick in term}
-    if len(slots) == len(first.layers) == 1 and ("i", first.index) in added:
-        operator = first.column.operators[first.layers[0]]
-        yield f"another summand at task {operator.first}"

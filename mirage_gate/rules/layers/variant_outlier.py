@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mirage_gate.facts.siblings import Column
 from mirage_gate.findings import Finding, Severity
+from mirage_gate.rules._claims import without_kernel
 from mirage_gate.rules._words import in_layers
 from mirage_gate.rules.base import Rule
 from mirage_gate.rules.layers._patterns import hole_in
@@ -102,6 +103,7 @@ def _finding(
 ) -> Finding:
     near = next((n for n in siblings if n > layer), siblings[-1])
     mine, theirs = (_text(variants[n]) for n in (layer, near))
+    odd = set(variants[layer]) - set(variants[near])
     at, other = column.operators[layer].first, column.operators[near].first
     return RULE.finding(
         facts.rank,
@@ -113,6 +115,7 @@ def _finding(
         facts.in_graph("all_tasks", at, "variant_id"),
         hint=f"pass it the parameters that layer {near}'s has",
         related=(facts.in_graph("all_tasks", other, "variant_id", note=f"layer {near}'s"),),
+        follows=[without_kernel(column.task_type, n) for n in odd if len(odd) == 1],
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from mirage_gate.artifacts.cuda import BUFFERS
 from mirage_gate.facts.words import ZEROS, forms
 from mirage_gate.findings import Finding, Severity
+from mirage_gate.rules._claims import taken, unheard
 from mirage_gate.rules._words import declared, plural
 from mirage_gate.rules.base import Rule
 from mirage_gate.rules.values._attention import attention_results
@@ -145,6 +146,8 @@ def _dead(facts: RankFacts, dead: list[list[Value]]) -> Finding:
         related=declared(facts, value.tensor),
         trace=trace,
         tensor=value.tensor,
+        causes=[unheard(one.first) for one in operators],
+        follows=[unheard(operator.first)] if len(dead) == 1 else (),
     )
 
 
@@ -184,6 +187,7 @@ def _lost(facts: RankFacts, caches: list[Lost]) -> Finding:
         related=declared(facts, tensor),
         trace=trace,
         tensor=tensor,
+        follows=[taken(tensor, other.operator.first)] if len(caches) == 1 else (),
     )
 
 

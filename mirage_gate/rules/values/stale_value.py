@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mirage_gate.findings import Finding, Severity
+from mirage_gate.rules._claims import outdated
 from mirage_gate.rules._words import declared
 from mirage_gate.rules.base import Rule
 from mirage_gate.rules.values._restart import Restart, restarts
@@ -97,6 +98,7 @@ def _stale(facts: RankFacts, found: list[Stale]) -> Finding:
         related=declared(facts, use.tensor),
         trace=trace,
         tensor=use.tensor,
+        causes=[outdated(s.use.tensor, s.use.operator.number, s.cells) for s in found],
     )
 
 

@@ -8,6 +8,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from mirage_gate.findings import Finding, Severity
+from mirage_gate.rules._claims import exchanged
 from mirage_gate.rules._words import declared, tasks
 from mirage_gate.rules.base import Rule
 
@@ -51,6 +52,7 @@ def exchanged_operands(facts: RankFacts) -> Iterator[Finding]:
     for (task_type, one, other), groups in sorted(found.items()):
         names = facts.wiring.names(groups[0])[0]
         words = facts.task_type(task_type).words
+        layers = {facts.layers.of_group[group.number] for group in groups}
         yield RULE.finding(
             facts.rank,
             (
@@ -68,6 +70,7 @@ def exchanged_operands(facts: RankFacts) -> Iterator[Finding]:
             ),
             tensor=names[one],
             others=(names[other],),
+            causes=[exchanged(task_type, (one, other), n) for n in layers if len(layers) == 1],
         )
 
 

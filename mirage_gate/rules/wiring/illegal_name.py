@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mirage_gate.findings import Finding, Severity
+from mirage_gate.rules._claims import ill
 from mirage_gate.rules.base import Rule
 
 if TYPE_CHECKING:
@@ -38,4 +39,5 @@ def illegal_name(facts: RankFacts) -> Iterator[Finding]:
             declaration.location,
             hint=f"attach it as {legal}" if legal and not legal[0].isdigit() else "rename it",
             tensor=name,
+            causes=[ill(name)],
         )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mirage_gate.artifacts.cuda import BUFFERS
 from mirage_gate.findings import Finding, Severity
+from mirage_gate.rules._claims import ill
 from mirage_gate.rules._words import size, slot_field, tasks
 from mirage_gate.rules.base import Rule
 
@@ -49,4 +50,5 @@ def never_written(facts: RankFacts) -> Iterator[Finding]:
             hint=f"wire the operator that produces {name}",
             related=(slot_field(facts, reader, "base_ptr", "read here"),),
             tensor=name,
+            causes=[ill(name)],
         )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mirage_gate.artifacts.cuda import Declaration
 from mirage_gate.findings import Finding, Location, Severity
+from mirage_gate.rules._claims import ill
 from mirage_gate.rules._words import groups_of, slot_field, storage, tasks
 from mirage_gate.rules.base import Rule
 
@@ -63,6 +64,7 @@ def no_memory(facts: RankFacts) -> Iterator[Finding]:
                 slot_field(facts, first, "base_ptr", "touched here"),
             ),
             tensor=name,
+            causes=[ill(name)],
         )
 
 

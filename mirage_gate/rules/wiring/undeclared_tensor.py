@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mirage_gate.findings import Finding, Severity
+from mirage_gate.rules._claims import ill
 from mirage_gate.rules._words import groups_of, plural, slot_field, tasks
 from mirage_gate.rules.base import Rule
 
@@ -55,6 +56,7 @@ def undeclared_tensor(facts: RankFacts) -> Iterator[Finding]:
             slot_field(facts, first, "base_ptr"),
             hint="emit kernel and graph again, together",
             tensor=name,
+            causes=[ill(name)],
         )
 
 

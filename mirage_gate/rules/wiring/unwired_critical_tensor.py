@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mirage_gate.findings import Finding, Severity
+from mirage_gate.rules._claims import untaken
 from mirage_gate.rules._words import storage
 from mirage_gate.rules.base import Rule
 
@@ -56,4 +57,5 @@ def unwired_critical_tensor(facts: RankFacts) -> Iterator[Finding]:
             hint=f"wire {name} to the layer that needs it in the builder, then emit again",
             related=storage(declaration),
             tensor=name,
+            causes=[untaken([name])],
         )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from mirage_gate.artifacts.cuda import LOADED
 from mirage_gate.artifacts.names import layer_in, role_of
 from mirage_gate.findings import Finding, Severity
+from mirage_gate.rules._claims import untaken
 from mirage_gate.rules._words import in_layers, storage
 from mirage_gate.rules.base import Rule
 
@@ -74,4 +75,6 @@ def unwired_loaded_tensor(facts: RankFacts) -> Iterator[Finding]:
             ),
             tensor=name,
             others=others,
+            causes=[untaken(names)],
+            follows=[untaken(names)],
         )

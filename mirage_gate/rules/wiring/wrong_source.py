@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from mirage_gate.artifacts.cuda import LOADED, Declaration
 from mirage_gate.artifacts.names import layer_in, role_of
 from mirage_gate.findings import Finding, Location, Severity
+from mirage_gate.rules._claims import filled
 from mirage_gate.rules._words import storage
 from mirage_gate.rules.base import Rule
 
@@ -152,6 +153,7 @@ def _copied(facts: RankFacts) -> Iterator[Finding]:
                 hint=f"fill {d.name} from its own sources",
                 related=(d.location.saying("entered here"),),
                 tensor=d.name,
+                about=[filled(d.name, source)],
             )
 
 
