@@ -330,8 +330,8 @@ def test_a_link_into_the_root_is_inside(tmp_path: Path, root: Path) -> None:
 def test_only_this_report_loads_the_object_model() -> None:
     program = (
         "import sys; from mirage_gate.reports import load; "
-        "load('text'); print('sarif_om' in sys.modules); "
-        "load('sarif'); print('sarif_om' in sys.modules)"
+        "load('text'); print('mirage_gate.reports._sarif_log' in sys.modules); "
+        "load('sarif'); print('mirage_gate.reports._sarif_log' in sys.modules)"
     )
     here = Path(__file__).resolve().parent.parent
     done = subprocess.run(

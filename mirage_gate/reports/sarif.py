@@ -1,6 +1,6 @@
 """SARIF 2.1.0, as GitHub's code scanning takes it.
 
-The log is built of sarif-om's objects. Two runs over the same files give the same bytes: no
+Two runs over the same files give the same bytes: no
 times, no random ids.
 """
 
@@ -10,18 +10,16 @@ import os
 import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cache
 from typing import Any
 
-import attr
 import msgspec
-import sarif_om as om
 
 from mirage_gate import __url__, __version__
 from mirage_gate.escaping import sarif_link, sarif_message, visible
 from mirage_gate.findings import Finding, Location, Severity, in_order
 from mirage_gate.report import RankReport, Report
 from mirage_gate.reports import Context
+from mirage_gate.reports import _sarif_log as log
 from mirage_gate.reports._fingerprints import line_hashes
 from mirage_gate.reports._paths import file_uri, relative_uri, shown
 from mirage_gate.reports._words import rule_url
@@ -73,8 +71,8 @@ def render(report: Report, context: Context) -> str:
     names = {tensor.tensor for rank in report.ranks for tensor in rank.coverage}
     names.update(name for group in groups for finding in group for name in finding.tensors)
     indexes = {rule.id: index for index, rule in enumerate(rules)}
-    run = om.Run(
-        tool=om.Tool(driver=_driver(rules, _levels(groups))),
+    run = log.Run(
+        tool=log.Tool(driver=_driver(rules, _levels(groups))),
         # Every column is counted in characters.
         column_kind="unicodeCodePoints",
         results=[_result(group, indexes, fingerprints, places, names) for group in groups],
@@ -84,56 +82,14 @@ def render(report: Report, context: Context) -> str:
     )
     if places.used_base:
         run.original_uri_base_ids = {
-            _BASE: om.ArtifactLocation(description=om.Message(text="The root of the sources."))
+            _BASE: log.ArtifactLocation(description=log.Message(text="The root of the sources."))
         }
     if places.used_absolute:
         # Against this, GitHub makes absolute URIs relative. No folder of the file system may
         # do: what is left of the path must not look like a file of the repository.
-        run.invocations[0].working_directory = om.ArtifactLocation(uri="file:///")
-    log = om.SarifLog(version="2.1.0", schema_uri=SCHEMA, runs=[run])
-    fields = plain_json(log)
-    ordered = {key: fields[key] for key in ("$schema", "version", "runs")}
-    return msgspec.json.format(msgspec.json.encode(ordered), indent=2).decode() + "\n"
-
-
-# --- Serializing -----------------------------------------------------------------------
-
-# Where a property is absent, another value than its default may come to hold: a result
-# without a level takes the level of its rule.
-_ALWAYS_WRITTEN = frozenset({"level"})
-
-
-# attrs declares the class to be a function, for the sake of type checkers.
-_Factory: Any = attr.Factory
-
-
-def plain_json(value: Any) -> Any:
-    """Turn sarif-om's objects into dicts and lists, leaving out what is default."""
-    kind: Any = type(value)
-    if attr.has(kind):
-        members = ((key, getattr(value, name), default) for name, key, default in _fields(kind))
-        return {
-            key: plain_json(member)
-            for key, member, default in members
-            if member is not None and (member != default or key in _ALWAYS_WRITTEN)
-        }
-    if isinstance(value, Mapping):
-        return {key: plain_json(member) for key, member in value.items()}
-    if isinstance(value, list):
-        return [plain_json(member) for member in value]
-    return value
-
-
-@cache
-def _fields(cls: Any) -> tuple[tuple[str, str, Any], ...]:
-    """Each attribute of a sarif-om class: its name, the schema's name, its default."""
-    found = []
-    for field in attr.fields(cls):
-        default = field.default
-        if isinstance(default, _Factory):
-            default = default.factory()
-        found.append((field.name, field.metadata["schema_property_name"], default))
-    return tuple(found)
+        run.invocations[0].working_directory = log.ArtifactLocation(uri="file:///")
+    whole = log.SarifLog(schema=SCHEMA, version="2.1.0", runs=[run])
+    return msgspec.json.format(msgspec.json.encode(whole), indent=2).decode() + "\n"
 
 
 # --- Rules -----------------------------------------------------------------------------
@@ -172,8 +128,8 @@ def _levels(groups: Iterable[Sequence[Finding]]) -> dict[str, Severity]:
     return levels
 
 
-def _driver(rules: Iterable[Rule], levels: Mapping[str, Severity]) -> om.ToolComponent:
-    return om.ToolComponent(
+def _driver(rules: Iterable[Rule], levels: Mapping[str, Severity]) -> log.ToolComponent:
+    return log.ToolComponent(
         name="mirage-gate",
         version=__version__,
         semantic_version=__version__,
@@ -182,20 +138,20 @@ def _driver(rules: Iterable[Rule], levels: Mapping[str, Severity]) -> om.ToolCom
     )
 
 
-def _descriptor(rule: Rule, level: Severity) -> om.ReportingDescriptor:
+def _descriptor(rule: Rule, level: Severity) -> log.ReportingDescriptor:
     claim = _sentence(rule.claim[:1].upper() + rule.claim[1:])
     reason = rule.why.partition("\n\n")[0].replace("\n", " ")
-    return om.ReportingDescriptor(
+    return log.ReportingDescriptor(
         id=rule.id,
         name=rule.title,
-        short_description=om.MultiformatMessageString(text=claim),
-        full_description=om.MultiformatMessageString(text=_sentence(f"{claim} {reason}")),
-        help=om.MultiformatMessageString(
+        short_description=log.MultiformatMessageString(text=claim),
+        full_description=log.MultiformatMessageString(text=_sentence(f"{claim} {reason}")),
+        help=log.MultiformatMessageString(
             text="\n\n".join(f"{title}\n{body}" for title, body in _help(rule)),
             markdown="\n\n".join(f"## {title}\n{body}" for title, body in _help(rule)),
         ),
         help_uri=rule_url(rule.id),
-        default_configuration=om.ReportingConfiguration(level=str(level)),
+        default_configuration=log.ReportingConfiguration(level=str(level)),
         properties={
             "precision": _PRECISION[level],
             "problem.severity": _PROBLEM[level],
@@ -257,20 +213,20 @@ def _result(
     fingerprints: Mapping[tuple[str, int], str],
     places: _Places,
     names: Collection[str],
-) -> om.Result:
+) -> log.Result:
     first = group[0]
     related = list(dict.fromkeys(place for finding in group for place in finding.related))
     related = related[:MOST_RELATED]
-    result = om.Result(
-        message=om.Message(text=_message(group, related, places, names)),
+    result = log.Result(
+        message=log.Message(text=_message(group, related, places, names)),
         rule_id=first.rule,
         rule_index=indexes[first.rule],
         level=str(first.severity),
-        locations=[om.Location(physical_location=places.physical(first.location))],
+        locations=[log.Location(physical_location=places.physical(first.location))],
         properties=_properties(group),
     )
     if first.hidden:
-        result.suppressions = [om.Suppression(kind="external", justification=first.hidden)]
+        result.suppressions = [log.Suppression(kind="external", justification=first.hidden)]
     if fingerprint := fingerprints.get((first.location.path, max(1, first.location.line))):
         result.partial_fingerprints = {"primaryLocationLineHash": fingerprint}
     if related:
@@ -309,12 +265,12 @@ def _properties(group: Sequence[Finding]) -> dict[str, Any]:
     return {"ranks": ranks, **({"tensors": tensors[:MOST_MERGED]} if tensors else {})}
 
 
-def _code_flow(trace: Sequence[Location], places: _Places) -> om.CodeFlow:
+def _code_flow(trace: Sequence[Location], places: _Places) -> log.CodeFlow:
     half = MOST_STEPS // 2
     if len(trace) > MOST_STEPS:
         trace = (*trace[:half], *trace[-half:])
-    steps = [om.ThreadFlowLocation(location=places.noted(step)) for step in trace]
-    return om.CodeFlow(thread_flows=[om.ThreadFlow(locations=steps)])
+    steps = [log.ThreadFlowLocation(location=places.noted(step)) for step in trace]
+    return log.CodeFlow(thread_flows=[log.ThreadFlow(locations=steps)])
 
 
 class _Places:
@@ -322,35 +278,35 @@ class _Places:
 
     def __init__(self, root: str) -> None:
         self._root = root
-        self._artifacts: dict[str, om.ArtifactLocation] = {}
+        self._artifacts: dict[str, log.ArtifactLocation] = {}
         self.used_base = False
         self.used_absolute = False
 
     def name(self, place: Location) -> str:
         return f"{shown(place.path, self._root)}:{max(1, place.line)}"
 
-    def artifact(self, path: str) -> om.ArtifactLocation:
+    def artifact(self, path: str) -> log.ArtifactLocation:
         if path not in self._artifacts:
             uri = relative_uri(path, self._root)
             self._artifacts[path] = (
-                om.ArtifactLocation(uri=file_uri(path))
+                log.ArtifactLocation(uri=file_uri(path))
                 if uri is None
-                else om.ArtifactLocation(uri=uri, uri_base_id=_BASE)
+                else log.ArtifactLocation(uri=uri, uri_base_id=_BASE)
             )
         found = self._artifacts[path]
         self.used_base |= found.uri_base_id is not None
         self.used_absolute |= found.uri_base_id is None
         return found
 
-    def physical(self, place: Location) -> om.PhysicalLocation:
+    def physical(self, place: Location) -> log.PhysicalLocation:
         """A place with its full region: GitHub marks nothing without all four numbers."""
         line, column = max(1, place.line), max(1, place.column)
         end_line, end_column = max(line, place.end_line), place.end_column
         if end_line == line:
             end_column = max(column + 1, end_column)
-        return om.PhysicalLocation(
+        return log.PhysicalLocation(
             artifact_location=self.artifact(place.path),
-            region=om.Region(
+            region=log.Region(
                 start_line=line,
                 start_column=column,
                 end_line=end_line,
@@ -358,9 +314,9 @@ class _Places:
             ),
         )
 
-    def noted(self, place: Location, id: int | None = None) -> om.Location:
-        message = om.Message(text=sarif_message(place.note or self.name(place)))
-        location = om.Location(physical_location=self.physical(place), message=message)
+    def noted(self, place: Location, id: int | None = None) -> log.Location:
+        message = log.Message(text=sarif_message(place.note or self.name(place)))
+        location = log.Location(physical_location=self.physical(place), message=message)
         if id is not None:
             location.id = id
         return location
@@ -369,7 +325,7 @@ class _Places:
 # --- The run ---------------------------------------------------------------------------
 
 
-def _invocation(report: Report, context: Context, left_out: int, places: _Places) -> om.Invocation:
+def _invocation(report: Report, context: Context, left_out: int, places: _Places) -> log.Invocation:
     notifications = [_not_audited(rank, places) for rank in report.failed_ranks]
     if not report.ranks:
         notifications.append(_notification("error", "Nothing was audited."))
@@ -381,7 +337,7 @@ def _invocation(report: Report, context: Context, left_out: int, places: _Places
                 f"{left_out:,} more were left out.",
             )
         )
-    invocation = om.Invocation(
+    invocation = log.Invocation(
         execution_successful=bool(report.ranks) and not report.failed_ranks,
         exit_code=report.exit_status(context.fail_on),
         tool_execution_notifications=notifications or None,
@@ -391,15 +347,15 @@ def _invocation(report: Report, context: Context, left_out: int, places: _Places
     return invocation
 
 
-def _not_audited(rank: RankReport, places: _Places) -> om.Notification:
+def _not_audited(rank: RankReport, places: _Places) -> log.Notification:
     reason = rank.failure or "the reason is not known"
     text = f"Rank {rank.rank} was not audited: {sarif_message(reason)}"
     notification = _notification("error", _sentence(text))
     if path := rank.cuda_path or rank.graph_path:
-        physical = om.PhysicalLocation(artifact_location=places.artifact(path))
-        notification.locations = [om.Location(physical_location=physical)]
+        physical = log.PhysicalLocation(artifact_location=places.artifact(path))
+        notification.locations = [log.Location(physical_location=physical)]
     return notification
 
 
-def _notification(level: str, text: str) -> om.Notification:
-    return om.Notification(level=level, message=om.Message(text=text))
+def _notification(level: str, text: str) -> log.Notification:
+    return log.Notification(level=level, message=log.Message(text=text))
