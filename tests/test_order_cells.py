@@ -7,7 +7,7 @@ from functools import partial
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirage_gate.facts.order.cells import Board, Key, State, atoms
+from mirage_gate.facts.order.cells import Board, Key, State, atoms, known_by
 
 CELLS = 13
 MASKS = st.integers(1, (1 << CELLS) - 1)
@@ -26,7 +26,7 @@ def test_atoms_are_the_cells_that_the_same_masks_hold(masks: list[int]) -> None:
     kinds = list(dict.fromkeys(kind for kind in held if any(kind)))
     assert count == len(kinds)
     for number, mask in enumerate(masks):
-        lows, highs = runs[mask][::2], runs[mask][1::2]
+        lows, highs = runs[known_by(mask)][::2], runs[known_by(mask)][1::2]
         assert all(low < high for low, high in zip(lows, highs, strict=True))
         assert all(high < low for high, low in zip(highs, lows[1:], strict=False))
         inside = {a for low, high in zip(lows, highs, strict=True) for a in range(low, high)}
@@ -56,7 +56,7 @@ def test_a_board_knows_what_each_cell_would(steps: list[tuple[str, int, Key, int
         touched = [cell for cell in range(CELLS) if mask >> cell & 1]
         if what.startswith("look"):
             apart = what == "look apart"
-            seen = list(board.look(runs[mask], apart))
+            seen = list(board.look(runs[known_by(mask)], apart))
             total: State = {}
             for state in seen:
                 for each, places in state.items():
@@ -73,11 +73,11 @@ def test_a_board_knows_what_each_cell_would(steps: list[tuple[str, int, Key, int
                     if any(k[4] for k in s)
                 }
         elif what == "add":
-            board.add(runs[mask], key, 1 << place)
+            board.add(runs[known_by(mask)], key, 1 << place)
             for cell in touched:
                 cells[cell][key] = cells[cell].get(key, 0) | 1 << place
         else:
-            board.replace(runs[mask], partial(without, gone), key, 1 << place)
+            board.replace(runs[known_by(mask)], partial(without, gone), key, 1 << place)
             for cell in touched:
                 cells[cell] = without(gone, cells[cell])
                 cells[cell][key] = cells[cell].get(key, 0) | 1 << place

@@ -9,7 +9,7 @@ each tile and task.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from mirage_gate.facts.order.waves import Excuse
 
@@ -27,27 +27,36 @@ Runs = list[int]
 """Atoms as runs [low, high), ascending: low, high, low, high…"""
 
 
-def atoms(masks: Iterable[int]) -> tuple[int, dict[int, Runs]]:
+Known = tuple[int, int]
+"""A mask, to look things up by."""
+
+
+def known_by(mask: int) -> Known:
+    """Give what to look a mask up by.
+
+    Not itself: ``hash(1 << n)`` is one of 61 numbers, and a table of tiles one row.
+    """
+    return mask.bit_length(), mask
+
+
+def atoms(masks: Iterable[int]) -> tuple[int, dict[Known, Runs]]:
     """Divide the cells into atoms: how many, and which of them each mask is made of."""
-    found: dict[int, Runs] = {mask: [] for mask in masks if mask}
+    found: dict[Known, Runs] = {known_by(mask): [] for mask in masks if mask}
     # Bit n of a signature: the n-th mask holds the cell. They change where a mask begins or ends.
     changes: dict[int, int] = {}
-    for number, mask in enumerate(found):
+    for number, (_, mask) in enumerate(found):
         bit = 1 << number
-        edges = f"{mask ^ mask << 1:b}"[::-1]
-        at = edges.find("1")
-        while at >= 0:
+        for at in _bits(mask ^ mask << 1):
             changes[at] = changes.get(at, 0) ^ bit
-            at = edges.find("1", at + 1)
     signature = 0
-    signatures: dict[int, None] = {}
+    signatures: dict[Known, None] = {}
     for at in sorted(changes):
         signature ^= changes[at]
-        signatures[signature] = None
-    signatures.pop(0, None)
+        signatures[known_by(signature)] = None
+    signatures.pop(known_by(0), None)
     runs = list(found.values())
     before = 0
-    for atom, signature in enumerate([*signatures, 0]):
+    for atom, (_, signature) in enumerate([*signatures, known_by(0)]):
         changed = signature ^ before
         while changed:
             low = changed & -changed
@@ -55,6 +64,24 @@ def atoms(masks: Iterable[int]) -> tuple[int, dict[int, Runs]]:
             changed ^= low
         before = signature
     return len(signatures), found
+
+
+_FEW = 16
+
+
+def _bits(mask: int) -> Iterator[int]:
+    """The numbers of the bits that are set, ascending: one by one if they are few."""
+    if mask.bit_count() <= _FEW:
+        while mask:
+            low = mask & -mask
+            yield low.bit_length() - 1
+            mask ^= low
+        return
+    text = f"{mask:b}"[::-1]
+    at = text.find("1")
+    while at >= 0:
+        yield at
+        at = text.find("1", at + 1)
 
 
 _PARTS = 16

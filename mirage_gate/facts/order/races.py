@@ -8,7 +8,7 @@ from functools import cached_property, partial
 import msgspec
 
 from mirage_gate.artifacts.cuda import BUFFERS, LOADED
-from mirage_gate.facts.order.cells import Board, State, atoms
+from mirage_gate.facts.order.cells import Board, Known, State, atoms, known_by
 from mirage_gate.facts.order.waves import ACCUMULATES, Excuse, TensorWaves, Wave
 
 MOST_RACES = 2000
@@ -90,20 +90,20 @@ class Judge:
         for wave in self.waves:
             lacking = 0
             if wave.reads:
-                for state in board.look(runs[wave.reads], apart=True):
+                for state in board.look(runs[known_by(wave.reads)], apart=True):
                     lacking |= self._lacking(state, wave, writes=False)
             if wave.writes:
-                for state in board.look(runs[wave.writes], apart=False):
+                for state in board.look(runs[known_by(wave.writes)], apart=False):
                     lacking |= self._lacking(state, wave, writes=True)
             if lacking:
                 yield wave, lacking
             own = 1 << wave.fires
             if wave.reads:
                 key = (False, wave.indexed, wave.read_excuse, None, False)
-                board.add(runs[wave.reads], key, own)
+                board.add(runs[known_by(wave.reads)], key, own)
             if wave.writes:
                 key = (True, wave.indexed, wave.write_excuse, None, wave.repeats)
-                board.replace(runs[wave.writes], partial(self._uncovered, wave), key, own)
+                board.replace(runs[known_by(wave.writes)], partial(self._uncovered, wave), key, own)
 
     def _lacking(self, state: State, wave: Wave, writes: bool) -> int:
         """What of a state a wave conflicts with and does not come after."""
@@ -289,8 +289,8 @@ class Judge:
         if self._tensor.incomplete:
             return
         written, ever, places = 0, 0, 0
-        found: dict[int, int] = {}
-        apart: dict[int, int] = {}
+        found: dict[Known, int] = {}
+        apart: dict[Known, int] = {}
         for wave in self.waves:
             ever |= wave.writes
             places |= 1 << wave.fires if wave.reads else 0
@@ -304,14 +304,16 @@ class Judge:
                         if access.reads and slot.exact and not slot.writes:
                             exact |= self._tensor.masks[access.tensor]
                 unwritten &= exact
-                if unwritten not in apart:
-                    apart[unwritten] = self._apart(unwritten, places)
-                if apart[unwritten] >> wave.fires & 1:
+                key = known_by(unwritten)
+                if key not in apart:
+                    apart[key] = self._apart(unwritten, places)
+                if apart[key] >> wave.fires & 1:
                     unwritten = self._surely_later(wave, unwritten)
-                later = range(max(at, found.get(unwritten, 0)), len(self.waves))
+                    key = known_by(unwritten)
+                later = range(max(at, found.get(key, 0)), len(self.waves))
                 where = next((i for i in later if self.waves[i].writes & unwritten), None)
                 if where is not None:
-                    found[unwritten] = where
+                    found[key] = where
                     yield EarlyRead(self.name, wave, self.waves[where], unwritten)
             written |= wave.writes
 

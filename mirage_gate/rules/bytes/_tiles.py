@@ -80,11 +80,13 @@ def alike_but_for_writes(facts: RankFacts, groups: list[Group]) -> bool:
         reads, writes = facts.wiring.work_of(group)
         if reads is not None and len(reads) > 2:  # more than the type and the variant
             written[reads].add(writes)
-    return any(
-        len({_bytes_of(facts, writes) for writes in different}) > 1
-        for different in written.values()
-        if len(different) > 1
-    )
+    return any(_differ(facts, different) for different in written.values() if len(different) > 1)
+
+
+def _differ(facts: RankFacts, references: Iterable[tuple[int, ...]]) -> bool:
+    """Whether two of some references cover different bytes."""
+    first, *rest = (_bytes_of(facts, one) for one in references)
+    return any(other != first for other in rest)
 
 
 def _bytes_of(facts: RankFacts, references: tuple[int, ...]) -> tuple[tuple[str, int], ...]:
