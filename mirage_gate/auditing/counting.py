@@ -117,7 +117,16 @@ class _Used(msgspec.Struct, frozen=True):
 def _by_likeness(short: Shortened) -> Callable[[str], _Used]:
     """Count in the short graph, each layer as often as the whole has it."""
     wiring = short.facts.wiring
-    return lambda name: _used(wiring.of(short.like(name)), short.times(name))
+    known: dict[str, _Used] = {}
+
+    def count(name: str) -> _Used:
+        like = short.like(name)
+        used = known.get(like)
+        if used is None:
+            used = known[like] = _used(wiring.of(like), short.times(name))
+        return used
+
+    return count
 
 
 def _used(accesses: Iterable[Access], times: Sequence[int] | None = None) -> _Used:

@@ -46,7 +46,10 @@ _PERIOD = 8
 @RULE.checked_by
 def variant_outlier(facts: RankFacts) -> Iterator[Finding]:
     for column in columns_of(facts):
-        variants = _variants(facts, column)
+        variants = {layer: _variants(operator) for layer, operator in column.operators.items()}
+        if len(set(variants.values())) < 2:
+            continue
+        variants = {layer: variants[layer] for layer in _comparable(facts, column)}
         if len(variants) < _LEAST or len(set(variants.values())) < 2:
             continue
         hole = hole_in(variants)
@@ -69,13 +72,16 @@ def _may_be_first(layer: int, last: int) -> bool:
     return layer < _PERIOD and 2 * layer + 1 > last
 
 
-def _variants(facts: RankFacts, column: Column) -> dict[int, tuple[int, ...]]:
-    """The variants that an operator runs, in those layers whose tiles and operands are alike."""
-    alike: dict[object, dict[int, tuple[int, ...]]] = defaultdict(dict)
+def _variants(operator: Operator) -> tuple[int, ...]:
+    return tuple(sorted({group.variant for group in operator.groups}))
+
+
+def _comparable(facts: RankFacts, column: Column) -> list[int]:
+    """The most layers in which an operator's tiles and operands are alike."""
+    alike: dict[object, list[int]] = defaultdict(list)
     for layer, operator in column.operators.items():
-        variants = tuple(sorted({group.variant for group in operator.groups}))
-        alike[_operands(facts, operator)][layer] = variants
-    return max(alike.values(), key=len, default={})
+        alike[_operands(facts, operator)].append(layer)
+    return max(alike.values(), key=len, default=[])
 
 
 def _operands(facts: RankFacts, operator: Operator) -> object:
