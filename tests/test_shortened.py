@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -36,7 +36,7 @@ Graph = dict[str, Any]
 
 
 def emitted(name: str) -> tuple[str, Graph]:
-    pair = MODELS[name]().emit(0)
+    pair = (MODELS | LONG)[name]().emit(0)
     return pair.cuda_text(), pair.graph
 
 
@@ -165,21 +165,47 @@ def test_patterns_repeat_by_the_period(monkeypatch: pytest.MonkeyPatch) -> None:
     assert audit(text, graph) == whole(text, graph, monkeypatch)
 
 
-def _edit(rng: random.Random, graph: Graph) -> None:
-    """Do the same to one task of every layer, or of every second or third."""
+def _every(rng: random.Random, starts: dict[int, int], length: int) -> range:
+    """Every layer of one length, or every second or third."""
+    layers = sorted(starts)
+    first = next(n for n in layers if starts[n + 1] - starts[n] == length)
+    return range(first, layers[-1], rng.choice([1, 1, 2, 3]))
+
+
+def _odd(rng: random.Random, starts: dict[int, int], _: int) -> list[int]:
+    """One layer, or up to five at either end, at both, or anywhere."""
+    count, layers = rng.choice([1, 1, 2, 3, 4, 5]), sorted(starts)[:-1]
+    first, last = layers[:count], layers[-count:]
+    return rng.choice([first, last, sorted({*first, *last}), rng.sample(layers, count)])
+
+
+_Choice = Callable[[random.Random, dict[int, int], int], Iterable[int]]
+
+
+def _tasks_at(graph: Graph, numbers: Iterable[int], wide: bool) -> Iterator[dict[str, Any]]:
+    """Give some tasks; with ``wide`` those of the same type behind them as well."""
+    for number in numbers:
+        task = graph["all_tasks"][number]
+        yield task
+        for other in graph["all_tasks"][number + 1 :] if wide else ():
+            if other["task_type"] != task["task_type"]:
+                break
+            yield other
+
+
+def _edit(rng: random.Random, graph: Graph, choose: _Choice = _every) -> None:
+    """Do the same to one task of some layers, or to all of the operator's."""
     starts = layer_starts(graph)
     layers = sorted(starts)
     length = starts[layers[-2]] - starts[layers[-3]]
-    first = next(n for n in layers if starts[n + 1] - starts[n] == length)
-    at, kind, step = rng.randrange(length), rng.randrange(9), rng.choice([1, 1, 2, 3])
+    at, kind, wide = rng.randrange(length), rng.randrange(10), choose is _odd and rng.random() < 0.5
     more, less, outputs, place = (
         rng.choice([1, 2, 3]),
         rng.random() < 0.5,
         rng.random(),
         rng.random(),
     )
-    for layer in range(first, layers[-1], step):
-        task = graph["all_tasks"][starts[layer] + at]
+    for task in _tasks_at(graph, [starts[n] + at for n in choose(rng, starts, length)], wide):
         side = task["outputs" if outputs < 0.3 and task["outputs"] else "inputs"] or []
         if side and kind < 6:
             one = int(place * len(side))
@@ -196,6 +222,8 @@ def _edit(rng: random.Random, graph: Graph) -> None:
                 side[one]["base_ptr"] = side[other]["base_ptr"]
             else:
                 side[one]["data_type"] = 950 if side[one]["data_type"] == 941 else 941
+        elif kind == 9:
+            task["variant_id"] = more - 1
         elif kind >= 6:
             field = "trigger_event" if kind != 7 else "dependent_event"
             event = task[field] & 0xFFFF_FFFF
@@ -221,20 +249,88 @@ def test_more_mistakes_in_every_layer(
     _held(name, seed, monkeypatch)
 
 
-def _held(name: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+LONG: dict[str, Callable[[], Model]] = {
+    "long": lambda: qwen3(20),
+    "long-ampere": lambda: qwen3(20, arch="ampere"),
+    "long-tp2": lambda: qwen3(20, ranks=2, collective="tile"),
+    "long-moe": lambda: qwen3_moe(20),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_layers_that_are_odd(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What most layers have is what most have of all, also of those that are left out."""
+    _held(name, 1, monkeypatch, _odd)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LONG)
+@pytest.mark.parametrize("seed", range(100, 115))
+def test_more_layers_that_are_odd(name: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    _held(name, seed, monkeypatch, _odd)
+
+
+def _held(name: str, seed: int, monkeypatch: pytest.MonkeyPatch, choose: _Choice = _every) -> None:
     text, graph = emitted(name)
     rng = random.Random(f"{name} {seed}")  # noqa: S311 - to be repeated
     for _ in range(rng.choice([1, 1, 2])):
-        _edit(rng, graph)
+        _edit(rng, graph, choose)
     assert audit(text, graph) == whole(text, graph, monkeypatch)
 
 
-def test_rules_that_hold_layers_against_each_other_see_all_of_them() -> None:
-    counting = {"layers", "model", "agreed", "values"}
-    assert not [rule.id for rule in all_rules() if rule.repeats and rule.folder in counting]
-    # These too hold what one layer has against what most of them have.
-    majority = {"MG111", "MG203", "MG204", "MG207", "MG506", "MG508", "MG511"}
-    assert not [rule.id for rule in all_rules() if rule.repeats and rule.id in majority]
+def test_eight_odd_layers_of_24_are_not_most_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are most of those that are kept, which stand for the others."""
+    pair = qwen3(24).emit(0)
+    text, graph = pair.cuda_text(), pair.graph
+    weights = tuple(f"layer_{layer}_down_proj" for layer in (*range(4), *range(19, 23)))
+    for task in graph["all_tasks"]:
+        names = [operand["base_ptr"] for operand in task["inputs"] or ()]
+        if any(name in weights for name in names):
+            state = task["inputs"][names.index("silu_mul_out")]
+            state["dims"][-1] //= 2
+    kept = facts_of(text, graph).shortened
+    assert kept is not None
+    assert len(kept.facts.layers.by_layer) < 16
+    outcome = audit(text, graph)
+    assert outcome == whole(text, graph, monkeypatch)
+    assert any("in most layers all of it is read" in f.message for f in outcome.summary.findings)
+    monkeypatch.setattr(RankFacts, "times_of_layer", lambda *_: 1)
+    assert audit(text, graph) != outcome
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_what_is_kept_stands_for_what_is_left_out(name: str) -> None:
+    facts = facts_of(*emitted(name))
+    short = facts.shortened
+    assert short is not None
+    few = short.facts
+    assert sum(map(few.times_of_layer, few.layers.by_layer)) == len(facts.layers.by_layer)
+    assert sum(map(few.times_of_group, few.wiring.groups)) == len(facts.wiring.groups)
+    assert sum(map(few.times_of_event, range(len(few.graph.events)))) == len(facts.graph.events)
+    assert {facts.times_of_layer(layer) for layer in facts.layers.by_layer} == {1}
+
+
+def test_a_layer_that_another_names_from_afar_stands_for_no_other() -> None:
+    """What the last layer reads of layer 3 it does not read of those that are left out."""
+    text, graph = emitted("qwen3")
+    kept = facts_of(text, graph).shortened
+    assert kept is not None
+    layer = kept.repetition.layers[0] - 1
+    starts = layer_starts(graph)
+    operand = next(
+        operand
+        for task in graph["all_tasks"]
+        for operand in task["inputs"] or ()
+        if operand["base_ptr"].startswith(f"layer_{layer}_")
+    )
+    task = graph["all_tasks"][starts[11] + 1]
+    task["inputs"] = [*task["inputs"], operand]
+    assert facts_of(text, graph).shortened is None
+
+
+def test_rules_that_look_for_patterns_over_the_layers_see_all_of_them() -> None:
+    patterns = {"layers", "model", "agreed"}
+    assert not [rule.id for rule in all_rules() if rule.repeats and rule.folder in patterns]
     assert all(rule.scope == "rank" for rule in all_rules() if rule.repeats)
 
 

@@ -32,13 +32,14 @@ if TYPE_CHECKING:
     from mirage_gate.facts.plan import Plan, Program
     from mirage_gate.facts.plan.comparing import Planned
     from mirage_gate.facts.regions import Regions
+    from mirage_gate.facts.repetition import Repetition
     from mirage_gate.facts.roles import Roles
     from mirage_gate.facts.shortened import Shortened
     from mirage_gate.facts.siblings import Siblings
     from mirage_gate.facts.signatures import Signatures
     from mirage_gate.facts.signatures.notation import Kernel
     from mirage_gate.facts.values import Values
-    from mirage_gate.facts.wiring import Wiring
+    from mirage_gate.facts.wiring import Group, Wiring
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -65,7 +66,12 @@ class Options(msgspec.Struct, frozen=True):
 
 
 class RankFacts:
-    """The facts of one rank."""
+    """The facts of one rank.
+
+    ``repetition`` is what was left out of a graph that was made short; None of a whole one.
+    """
+
+    repetition: Repetition | None = None
 
     def __init__(
         self,
@@ -217,6 +223,18 @@ class RankFacts:
         from mirage_gate.facts.shortened import shortened
 
         return shortened(self)
+
+    def times_of_layer(self, layer: int | None) -> int:
+        """Give how many layers one stands for: more than itself if others are left out."""
+        return self.repetition.times_of_layer(layer) if self.repetition else 1
+
+    def times_of_group(self, group: Group) -> int:
+        """Give how many groups one stands for."""
+        return self.repetition.times_of_group(group.number) if self.repetition else 1
+
+    def times_of_event(self, event: int) -> int:
+        """Give how many events one stands for, by its place in ``all_events``."""
+        return self.repetition.times_of_event(event) if self.repetition else 1
 
     def release(self) -> None:
         """Let go of everything.

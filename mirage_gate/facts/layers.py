@@ -9,7 +9,7 @@ out the operators in the order in which the builder called them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -61,7 +61,7 @@ class Layers:
     @cached_property
     def _placed(self) -> tuple[list[Operator], list[Stack]]:
         operators = list(operators_of(self._facts, self.names))
-        return operators, _place(operators)
+        return operators, _place(operators, self._facts.times_of_layer)
 
     @cached_property
     def by_stack(self) -> list[dict[int, list[Operator]]]:
@@ -113,8 +113,11 @@ def _written_numbers(operator: Operator) -> frozenset[Vote]:
     )
 
 
-def _place(operators: list[Operator]) -> list[Stack]:
-    """Give each operator its layer, and its stack; give the stacks."""
+def _place(operators: list[Operator], times: Callable[[int], int]) -> list[Stack]:
+    """Give each operator its layer, and its stack; give the stacks.
+
+    ``times`` says how many layers one stands for.
+    """
     votes = [_numbers(operator) for operator in operators]
     if not any(votes):
         votes = [_written_numbers(operator) for operator in operators]
@@ -123,7 +126,7 @@ def _place(operators: list[Operator]) -> list[Stack]:
     for stack, start, end in _spans(stacks, len(numbered)):
         members = numbered[start:end]
         said = [frozenset(number for _, number in votes[i]) for i in members]
-        places = _fit([operators[i] for i in members], said)
+        places = _fit([operators[i] for i in members], said, times)
         for i, place in zip(members, places, strict=True):
             operators[i].place, operators[i].stack = place, stack
     following: dict[int, int | None] = dict.fromkeys(numbered)
@@ -151,7 +154,9 @@ def _spans(stacks: list[Stack], end: int) -> Iterator[tuple[int, int, int]]:
         yield stack.number, start, stop
 
 
-def _fit(operators: list[Operator], votes: list[frozenset[int]]) -> list[int]:
+def _fit(
+    operators: list[Operator], votes: list[frozenset[int]], times_of: Callable[[int], int]
+) -> list[int]:
     """Fit places that never go back with the numbers that the operators carry.
 
     A layer begins, in most layers, with the same operator; where the numbers alone leave a
@@ -163,11 +168,14 @@ def _fit(operators: list[Operator], votes: list[frozenset[int]]) -> list[int]:
     firsts: dict[int, tuple[int, str]] = {}
     for operator, place in zip(operators, majority, strict=True):
         firsts.setdefault(place, (operator.task_type, operator.weight))
-    opening, times = Counter(firsts.values()).most_common(1)[0]
+    openings: Counter[tuple[int, str]] = Counter()
+    for place, first in firsts.items():
+        openings[first] += times_of(place)
+    opening, times = openings.most_common(1)[0]
     opens = [(operator.task_type, operator.weight) == opening for operator in operators]
     plain = all(len(numbers) == 1 for numbers in votes)
     rising = all(a <= b for a, b in pairwise(majority))
-    if plain and rising and times == len(firsts) and sum(opens) == times:
+    if plain and rising and times == openings.total() and sum(opens) == len(firsts):
         return majority
     layers = sorted(set().union(*votes))
     if len(layers) * len(operators) > _MOST_CELLS:

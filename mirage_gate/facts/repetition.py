@@ -41,8 +41,8 @@ class _Section(msgspec.Struct, frozen=True, eq=False):
     """The tasks from a layer's first appearance to the next one's.
 
     Where it begins: the first ``task``, what it has in common with others (``alike``), and the
-    ``event`` that it triggers. ``kind`` is the same for sections that are the same; ``away`` is
-    how many layers off the farthest name in it is.
+    ``event`` that it triggers. ``kind`` is the same for sections that are the same; ``low`` and
+    ``high`` are how many layers off the farthest names in it are.
     """
 
     layer: int
@@ -50,7 +50,8 @@ class _Section(msgspec.Struct, frozen=True, eq=False):
     alike: int
     event: int
     kind: int
-    away: int
+    low: int
+    high: int
 
 
 class Repetition(msgspec.Struct, frozen=True):
@@ -72,6 +73,24 @@ class Repetition(msgspec.Struct, frozen=True):
     reach: int
     task_reach: int
 
+    def times_of_layer(self, layer: int | None) -> int:
+        """Give how many layers of the whole a layer of the short graph stands for."""
+        return 1 if layer is None else self._times(self.layers, layer)
+
+    def times_of_group(self, number: int) -> int:
+        """Give how many entries of ``Graph.alike`` of the whole one of the short stands for."""
+        return self._times(self.alike, number)
+
+    def times_of_event(self, event: int) -> int:
+        """Give how many events of the whole one of the short graph stands for."""
+        return self._times(self.events, event)
+
+    def _times(self, left_out: _Span, at: int) -> int:
+        """The last period before those left out stands for them."""
+        first, last = left_out
+        period = (last - first) // self.copies
+        return 1 + self.copies if first - period <= at < first else 1
+
 
 def repetition_in(graph: Graph, declared: Sequence[Declaration]) -> Repetition | None:
     """Find the longest repetition of a graph, or None if it has none that is worth it."""
@@ -86,10 +105,12 @@ def repetition_in(graph: Graph, declared: Sequence[Declaration]) -> Repetition |
     count, period, start = best[0], -best[1], best[2]
     first_at = start + KEPT * period
     last_at = first_at + count
-    if not count or any(s.away > KEPT * period for s in sections[start:last_at]):
+    if not count:
         return None
     first, last = sections[first_at], sections[last_at]
     end = last_at + KEPT * period
+    if not _apart(sections, start, end, period, text.named_before):
+        return None
     tasks = len(graph.alike_of)
     if last.event - first.event <= 2 * text.reach or last.task - first.task <= 2 * text.task_reach:
         return None  # what is near one side would be near the other
@@ -105,6 +126,24 @@ def repetition_in(graph: Graph, declared: Sequence[Declaration]) -> Repetition |
         count // period,
         text.reach,
         text.task_reach,
+    )
+
+
+def _apart(
+    sections: Sequence[_Section], start: int, end: int, period: int, named_before: int
+) -> bool:
+    """Whether a period of a run, two from either end, is named by what repeats, and by no other.
+
+    It stands for those that are left out: whoever names it names them.
+    """
+    near = (KEPT - 1) * period
+    first = sections[start].layer + near
+    last = sections[end - 1].layer - near
+    return (
+        all(-near <= s.low and s.high <= near for s in sections[start:end])
+        and all(s.layer + s.high < first for s in sections[:start])
+        and all(s.layer + s.low > last for s in sections[end:])
+        and named_before < first
     )
 
 
@@ -145,6 +184,8 @@ class _Text:
         self._graph = graph
         self._declared = declared
         self.reach = self.task_reach = 0
+        self.named_before = -1
+        """The highest layer that is named before the first section."""
         self._codes: list[int] = []
         self._layer_of: list[int] = []
         self._read_names()
@@ -189,6 +230,7 @@ class _Text:
         types = [(a.task_type, a.variant_id, len(a.inputs)) for a in alike]
         triggers = [a.trigger_event for a in alike]
         dependents = [a.dependent_event for a in alike]
+        self.named_before = max(layers[: ends[bounds[0]]], default=-1)
         declared = self._declarations()
         known: dict[object, int] = {}
         found: list[_Section] = []
@@ -209,8 +251,9 @@ class _Text:
                 tuple(declared.get(layer, ())),
             )
             kind = known.setdefault(key, len(known))
-            far = max((abs(n) for n in set(away) if n != _NO_LAYER), default=0)
-            found.append(_Section(layer, tasks[number], a, event, kind, far))
+            named = set(away) - {_NO_LAYER}
+            reached = (min(named, default=0), max(named, default=0))
+            found.append(_Section(layer, tasks[number], a, event, kind, *reached))
         return found
 
     def _starts(self) -> list[tuple[int, int]]:

@@ -7,8 +7,9 @@ stood there. So whatever a task, an event or a tensor meets in the whole graph, 
 the short one, and a rule that finds nothing here finds nothing there. What it does find has
 other numbers; it is looked for again in the whole.
 
-That holds for rules about tasks, events and bytes near each other. It does not for rules that
-count layers, or hold them against a majority of the others.
+That holds for rules about tasks, events and bytes near each other. One that asks what most
+layers have counts each as often as the whole graph has it (:meth:`RankFacts.times_of_layer`).
+It does not hold for rules that look for a pattern over all the layers.
 """
 
 from __future__ import annotations
@@ -67,11 +68,7 @@ class Shortened(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def _times(self) -> list[int]:
-        first, last = self.repetition.alike
-        copies = self.repetition.copies
-        period = (last - first) // copies
-        behind = len(self.facts.graph.alike) - first
-        return [1] * (first - period) + [1 + copies] * period + [1] * behind
+        return list(map(self.repetition.times_of_group, range(len(self.facts.graph.alike))))
 
 
 def shortened(facts: RankFacts) -> Shortened | None:
@@ -95,6 +92,7 @@ def shortened(facts: RankFacts) -> Shortened | None:
     )
     short.task_types = facts.task_types  # the whole text says what the codes mean
     short.shortened = None
+    short.repetition = repetition
     return Shortened(short, repetition)
 
 

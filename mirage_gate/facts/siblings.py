@@ -79,15 +79,17 @@ class Siblings:
         for layer, operators in self.layers.items():
             sequence = tuple(operator.task_type for operator in operators)
             by_sequence.setdefault(sequence, []).append(layer)
+        times = self._facts.times_of_layer
+        sizes = {sequence: sum(map(times, layers)) for sequence, layers in by_sequence.items()}
         homes: dict[tuple[int, ...], tuple[int, ...]] = {}
-        by_size = sorted(by_sequence, key=lambda sequence: -len(by_sequence[sequence]))
+        by_size = sorted(by_sequence, key=lambda sequence: -sizes[sequence])
         for sequence in by_size:
             homes[sequence] = next(
                 (
                     home
                     for home in by_size
                     if homes.get(home) == home
-                    and len(by_sequence[home]) >= 2 * len(by_sequence[sequence])
+                    and sizes[home] >= 2 * sizes[sequence]
                     and _near(sequence, home)
                 ),
                 sequence,
@@ -138,7 +140,7 @@ class Siblings:
                     else:
                         placed[at][layer] = operator
             keys = [
-                (task_type, Counter(o.weight for o in row.values()).most_common(1)[0][0])
+                (task_type, self._usual_weight(row))
                 for task_type, row in zip(kindred.sequence, placed, strict=True)
             ]
             mine: list[Column] = []
@@ -157,6 +159,13 @@ class Siblings:
         for column in columns.values():
             column.operators = dict(sorted(column.operators.items()))
         return list(columns.values()), gaps
+
+    def _usual_weight(self, row: dict[int, Operator]) -> str:
+        """The weight that an operator has in most layers."""
+        weights: Counter[str] = Counter()
+        for layer, operator in row.items():
+            weights[operator.weight] += self._facts.times_of_layer(layer)
+        return weights.most_common(1)[0][0]
 
     @property
     def columns(self) -> list[Column]:

@@ -38,8 +38,9 @@ class Rule:
     ``repeats`` says of a rule about one rank that it looks at tasks, events and bytes near
     each other, so that what it finds in a layer it finds in every layer that is the same. It is
     asked of a graph without the layers that repeat others (:mod:`mirage_gate.facts.shortened`)
-    first, and of the whole only where it finds something. A rule that counts layers, or
-    holds one against most others, must not say so.
+    first, and of the whole only where it finds something. What most layers have it counts with
+    :meth:`RankFacts.times_of_layer`; a rule that looks for patterns over all of them must
+    not say so.
     """
 
     def __init__(

@@ -184,7 +184,7 @@ class Tiles:
             for place, number in enumerate(group.inputs + group.outputs):
                 tensor = tensors[number]
                 key = (operator.task_type, place, role_of(tensor.base_ptr), tensor.dims)
-                counts[key][tensor.strides] += 1
+                counts[key][tensor.strides] += self._facts.times_of_group(group)
         usual = {}
         for key, counted in counts.items():
             (strides, times), *others = counted.most_common(2)

@@ -28,9 +28,10 @@ class Orders:
             self._taken.setdefault(one.tensor, []).append(one)
         self._layouts: dict[str, Counter[Layout]] = {}
         for name, declaration in facts.declared.items():
-            if declaration.copies and layer_in(name) is not None:
+            layer = layer_in(name)
+            if declaration.copies and layer is not None:
                 layouts = self._layouts.setdefault(role_of(name), Counter())
-                layouts[layout(declaration)] += 1
+                layouts[layout(declaration)] += facts.times_of_layer(layer)
 
     def readers(self, name: str) -> list[Taken]:
         """Give who takes a tensor's rows apart."""

@@ -35,6 +35,7 @@ RULE = Rule(
         against the same weight in other layers. Buffers that are also accessed with rows
         picked at run time are left out.
     """,
+    repeats=True,
 )
 
 
@@ -117,7 +118,10 @@ def _spans_of_siblings(facts: RankFacts) -> dict[str, tuple[int, int]]:
             layers[role_of(name)][name] = ((low // 8, high // 8), own)
     spans: dict[str, tuple[int, int]] = {}
     for siblings in layers.values():
-        ((span, grid), count), *_ = Counter(siblings.values()).most_common(1)
-        if count >= 2 and 2 * count > len(siblings):
+        counts: Counter[tuple[tuple[int, int], object]] = Counter()
+        for name, spanned in siblings.items():
+            counts[spanned] += facts.times_of_layer(layer_in(name))
+        ((span, grid), count), *_ = counts.most_common(1)
+        if count >= 2 and 2 * count > counts.total():
             spans.update({name: span for name, (_, own) in siblings.items() if own == grid})
     return spans

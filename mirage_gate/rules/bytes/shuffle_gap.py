@@ -40,6 +40,7 @@ RULE = Rule(
         Who reads it is known for the attention and silu kernels whose slots are known, behind a
         linear operator. Which part is which goes by the sources' names.
     """,
+    repeats=True,
 )
 
 

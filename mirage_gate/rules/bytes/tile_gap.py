@@ -43,6 +43,7 @@ RULE = Rule(
         tasks all share one tile only against other runs of their kernel. A copy may fill
         several tiles from one, as a KV head is repeated for its query heads.
     """,
+    repeats=True,
 )
 
 
@@ -93,7 +94,10 @@ def _fewer_tiles(
     """
     if len(by_tiles) < 2:
         return
-    usual = max(by_tiles, key=lambda tiles: (len(by_tiles[tiles]), tiles))
+    usual = max(
+        by_tiles,
+        key=lambda tiles: (sum(facts.times_of_group(g[0]) for g in by_tiles[tiles]), tiles),
+    )
     for tiles, operators in by_tiles.items():
         if tiles >= usual:
             continue

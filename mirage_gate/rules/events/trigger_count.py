@@ -162,7 +162,7 @@ def _uneven(facts: RankFacts) -> Iterator[Finding]:
         for event, to in sent.items()
         if len(to) < ranks - 1 or max(to.values()) > min(to.values())
     }
-    if 2 * len(odd) >= len(sent):
+    if 2 * sum(map(facts.times_of_event, odd)) >= sum(map(facts.times_of_event, sent)):
         return
     for event, to in odd.items():
         most, least = max(to.values()), min(to.values()) if len(to) == ranks - 1 else 0

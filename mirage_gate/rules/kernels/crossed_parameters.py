@@ -35,6 +35,7 @@ RULE = Rule(
         kept, variants of one type are compared with each other: one that names the same slots in
         another order than all of its siblings is a warning.
     """,
+    repeats=True,
 )
 
 

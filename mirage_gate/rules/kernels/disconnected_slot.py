@@ -28,6 +28,7 @@ RULE = Rule(
     """,
     example="`layer_2_down_proj` was None in the builder: input 1 of the linear is nullptr.",
     fix="Pass the tensor. A fork's own optional slot is marked `?` in `task-types`.",
+    repeats=True,
 )
 
 

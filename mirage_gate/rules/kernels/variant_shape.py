@@ -35,6 +35,7 @@ RULE = Rule(
     example="Of 128 tasks of variant 0, one carries 8 x 96 weights where all others carry 8 x 64.",
     fix="Give the tasks the variant that was generated for their tiles, or correct the tiles.",
     limits="A fork's kernel that reads its shape at run time can be waived.",
+    repeats=True,
 )
 
 

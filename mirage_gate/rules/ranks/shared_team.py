@@ -29,6 +29,7 @@ RULE = Rule(
     example="The all-reduces behind attention and the MLP wait for the same event.",
     fix="Let the second operator wait for the first, or give it teams of its own.",
     limits="Tasks of one operator are MG512's. Only kernels that read `task_offset` have teams.",
+    repeats=True,
 )
 
 _Task = tuple[int, "Group", "Operator"]

@@ -32,7 +32,8 @@ def parts(facts: RankFacts) -> Iterator[list[Value]]:
     for row in rows.values():
         partly = [v for n, own in row.items() for v in own if n not in last and v.cells & ~v.read]
         odd = {value.operator.home for value in partly}
-        if partly and len(row) - len(odd) > len(odd):
+        times = {home: facts.times_of_layer(home[1]) for home in row}
+        if partly and sum(times.values()) > 2 * sum(times[home] for home in times if home in odd):
             partly = [value for value in partly if facts.values.unread(value)]
             if partly:
                 yield partly

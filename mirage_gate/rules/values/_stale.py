@@ -59,7 +59,11 @@ def by_siblings(facts: RankFacts) -> Iterator[list[Stale]]:
                 row.stale.setdefault(layer, found)
     for row in rows.values():
         row.clean -= row.stale.keys()
-        if row.stale and len(row.clean) > len(row.stale):
+        clean, stale = (
+            sum(facts.times_of_layer(layer) for _, layer in layers)
+            for layers in (row.clean, row.stale)
+        )
+        if row.stale and clean > stale:
             yield list(row.stale.values())
 
 

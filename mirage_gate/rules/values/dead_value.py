@@ -57,6 +57,7 @@ RULE = Rule(
         Final steps, zeros that are filled before they are added to, what the host reads, and
         rows picked at run time are no dead values; nor is anything where order is missing.
     """,
+    repeats=True,
 )
 
 

@@ -42,6 +42,7 @@ RULE = Rule(
         that is what some architectures mean. Rows that are picked at run time are judged by
         operators, never by tasks.
     """,
+    repeats=True,
 )
 
 

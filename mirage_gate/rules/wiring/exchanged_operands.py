@@ -32,6 +32,7 @@ RULE = Rule(
         Names decide: `cos` and `sin`, `k` and `v`, `q` and `k`, as words of their own. Only
         for the attention kernels of MPK, whose inputs are known.
     """,
+    repeats=True,
 )
 
 
