@@ -58,7 +58,7 @@ UNUSUAL = "unusual"
 BIG = 5_000
 """Tasks. A bigger graph takes a second for each mutant."""
 ALWAYS = (
-    "TASK_QUANTIZE_FP8_SM100) do the same work",
+    "tasks of TASK_QUANTIZE_FP8_SM100 (first: task",
     "is a part of a sum over 8 ranks that is not summed before",
 )
 """What is true of every DeepSeek graph."""

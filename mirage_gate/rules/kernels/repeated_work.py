@@ -6,8 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from mirage_gate.facts.wiring import tasks_in
 from mirage_gate.findings import Finding, Severity
-from mirage_gate.rules._words import tasks
+from mirage_gate.rules._words import plural
 from mirage_gate.rules.base import Rule
 from mirage_gate.rules.kernels._shared import selected_branches
 
@@ -51,18 +52,26 @@ def repeated_work(facts: RankFacts) -> Iterator[Finding]:
         sizes = sorted({sum(group.count for group in groups) for groups in sets})
         times = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
         first = min(every, key=lambda group: group.first)
-        whom = "those of a set" if len(sets) > 1 else "they"
+        kind = facts.task_type(task_type).name
+        # How many they are depends on how many layers have them: that is no part of the mistake.
+        extent = plural(tasks_in(every), "task")
+        extent += f" in {len(sets):,} sets" if len(sets) > 1 else ""
         yield RULE.finding(
             facts.rank,
             (
-                f"{tasks(facts, every)} do the same work {times} times"
-                f"{f', in {len(sets):,} sets' if len(sets) > 1 else ''}: {whom} read and write "
-                "the same tiles, and no metadata that their kernel reads tells them apart"
+                f"tasks of {kind} (first: task {first.first}) do the same work {times} times: they "
+                "read and write the same tiles, and no metadata that their kernel reads tells "
+                "them apart"
             ),
             facts.in_graph("all_tasks", first.first, "task_type"),
             hint=(
-                f"in the builder, give {facts.task_type(task_type).name} a grid that cuts its "
-                "tiles apart, or a grid of one block"
+                f"in the builder, give {kind} a grid that cuts its tiles apart, or a grid of one "
+                "block"
+            ),
+            related=(
+                facts.in_graph(
+                    "all_tasks", first.first, "inputs", note=f"the first of {extent} that do so"
+                ),
             ),
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mirage_gate.findings import Severity
 from tests.emitter import Pair, deepseek_v3, qwen3
-from tests.rules import fires, silent
+from tests.rules import fires, report_of, silent
 from tests.rules.kernels._shared import in_task
 
 ATTENTION = 153
@@ -34,3 +34,15 @@ def test_tasks_told_apart_by_the_request_they_serve() -> Pair:
         task["inputs"], task["outputs"] = first[0]["inputs"], first[0]["outputs"]
         task["request_id"] = number
     return pair
+
+
+def test_the_same_mistake_in_more_layers_is_said_in_the_same_words() -> None:
+    """A layer more or less of those that have it is no other mistake; how many is said beside."""
+    few, many = (
+        [one for one in report_of(deepseek_v3(layers).emit()).findings if one.rule == "MG505"]
+        for layers in (4, 6)
+    )
+    assert [one.message for one in few] == [one.message for one in many]
+    notes = [[place.note for place in one.related] for one in (few[0], many[0])]
+    assert all("the first of " in note[0] for note in notes)
+    assert notes[0] != notes[1]
