@@ -57,15 +57,16 @@ def gate_here(
     *arguments: str | Path,
     cwd: Path | str | None = None,
     apart: bool = False,
+    encoding: str = "utf-8",
     env: dict[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run the command in this process, to the same status and words, in a fraction of the time.
 
-    Both streams are in `stdout`, unless they are wanted `apart`.
+    Both streams are in `stdout`, unless they are wanted `apart`. `encoding` is the terminal's.
     """
     words = [str(argument) for argument in arguments]
-    out = _stream()
-    err = _stream() if apart else out
+    out = _stream(encoding)
+    err = _stream(encoding) if apart else out
     with (
         mock.patch.dict(os.environ, clean_environment(**(env or {})), clear=True),
         mock.patch.multiple(sys, stdin=io.StringIO(), stdout=out, stderr=err),
@@ -90,14 +91,14 @@ def complete(*words: str, of: str = "zsh", cwd: Path = ROOT) -> list[str]:
     return lines[1::3] if of == "zsh" else [line.partition(",")[2] for line in lines]
 
 
-def _stream() -> io.TextIOWrapper:
-    return io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
+def _stream(encoding: str) -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BytesIO(), encoding, write_through=True)
 
 
 def _text(stream: io.TextIOWrapper) -> str:
     stream.flush()
     data = stream.buffer.getvalue()  # type: ignore[attr-defined]
-    return str(data, "utf-8", "replace").replace(os.linesep, "\n")
+    return str(data, stream.encoding, "replace").replace(os.linesep, "\n")
 
 
 @contextlib.contextmanager

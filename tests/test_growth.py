@@ -5,7 +5,6 @@ The work counted is lines of Python run, each turn of a comprehension's loop bei
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -19,6 +18,7 @@ from mirage_gate.artifacts import cuda as cuda_files
 from mirage_gate.artifacts.graph import Graph
 from mirage_gate.artifacts.loader import load
 from mirage_gate.facts import Options, RankFacts
+from tests.emitter.graph import dump
 
 MOST = 2.5
 """The work of twice the size, as a multiple: two, and what a tree or a sort adds to it."""
@@ -51,7 +51,7 @@ def growth(work: Callable[[int], Callable[[], object]], size: int) -> float:
 
 def facts_of(name: str, size: int) -> RankFacts:
     text, graph = SHAPES[name](size).texts()
-    decoded = load(json.dumps(graph, indent=2, sort_keys=True).encode())
+    decoded = load(dump(graph).encode())
     assert isinstance(decoded, Graph)
     cuda = cuda_files.parse("k.cu", text.encode())
     return RankFacts(0, cuda, decoded, "g.json", Options())
@@ -78,7 +78,7 @@ def test_the_facts_of_the_worst_shapes(shape: str) -> None:
 def test_the_whole_audit_of_the_worst_shapes(shape: str) -> None:
     def work(size: int) -> Callable[[], object]:
         text, graph = SHAPES[shape](size).texts()
-        written = json.dumps(graph, indent=2, sort_keys=True)
+        written = dump(graph)
         return lambda: audit(text, written)
 
     assert growth(work, 50) < MOST

@@ -347,6 +347,7 @@ def test_who_reads_another_operators_result_is_accused_beside_a_wrong_weight() -
 # -- Speed -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_layers_of_a_hundred_and_sixty_thousand_tasks_take_no_time() -> None:
     """Everything works on operators, of which there are two thousand."""
     facts = facts_of(deepseek_v3(61, ranks=8).sized(**DEEPSEEK_V3["TP8"]).emit())

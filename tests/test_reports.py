@@ -148,13 +148,7 @@ def test_a_terminal_of_another_encoding_gets_its_report(encoding: str, tmp_path:
     pair = qwen3(layers=1).emit()
     pair.declaration("lm_head").name = "köpf_😀_頭"
     pair.write(tmp_path)
-    root = Path(__file__).resolve().parent.parent
     for name in ("text", "markdown", "github"):
-        done = subprocess.run(
-            [sys.executable, "-m", "mirage_gate", "check", str(tmp_path), "-o", name],
-            env={**os.environ, "PYTHONPATH": str(root), "PYTHONIOENCODING": encoding},
-            capture_output=True,
-            check=False,
-        )
+        done = gate_here("check", tmp_path, "-o", name, apart=True, encoding=encoding)
         assert done.returncode == 1, done.stderr
-        assert b"MG1" in done.stdout
+        assert "MG1" in done.stdout

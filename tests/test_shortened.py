@@ -21,6 +21,7 @@ from mirage_gate.facts import Options, RankFacts, shortened
 from mirage_gate.facts.repetition import KEPT
 from mirage_gate.rules.base import all_rules
 from tests.emitter import OLD, Model, deepseek_v3, qwen3, qwen3_moe
+from tests.emitter.graph import dump
 
 MODELS: dict[str, Callable[[], Model]] = {
     "qwen3": lambda: qwen3(12),
@@ -41,7 +42,7 @@ def emitted(name: str) -> tuple[str, Graph]:
 
 
 def facts_of(text: str, graph: Graph) -> RankFacts:
-    loaded = loader.load(json.dumps(graph).encode())
+    loaded = loader.load(dump(graph).encode())
     assert isinstance(loaded, Loaded)
     return RankFacts(0, cuda.parse("kernel_0.cu", text.encode()), loaded, "g.json", Options())
 
@@ -50,7 +51,7 @@ def audit(text: str, graph: Graph) -> Outcome:
     job = Job(Options(), Selection(), by_layer=False)
     halves = (
         Half("kernel_0.cu", text.encode()),
-        Half("g.json", json.dumps(graph, indent=2).encode()),
+        Half("g.json", dump(graph).encode()),
     )
     return audit_halves(0, *halves, job)
 

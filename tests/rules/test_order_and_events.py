@@ -30,9 +30,11 @@ def check(pair: Pair, graph: str = "") -> tuple[Finding, ...]:
 
 
 def by_rule(findings: tuple[Finding, ...]) -> dict[str, list[Finding]]:
+    """The findings of each rule, those among them that follow from another."""
     found: dict[str, list[Finding]] = {}
     for finding in findings:
-        found.setdefault(finding.rule, []).append(finding)
+        for one in (finding, *finding.folded):
+            found.setdefault(one.rule, []).append(one)
     return found
 
 
