@@ -32,6 +32,7 @@ def loud(findings: tuple[Finding, ...]) -> list[Finding]:
         ("two_operands_exchanged_in_one_layer", "MG111", {"MG702"}),
         ("data_type_of_the_same_size", "MG509", {"MG206", "MG508"}),
         ("variant_without_a_branch", "MG501", {"MG508"}),
+        ("type_of_the_same_size", "MG509", {"MG206", "MG508"}),
     ],
 )
 def test_one_mistake_is_one_finding(operator: str, cause: str, follows: set[str]) -> None:
@@ -85,6 +86,52 @@ def test_a_weight_that_another_layer_has_not_taken_is_said() -> None:
             if tensor["base_ptr"] == "layer_2_k_norm":
                 tensor.update(base_ptr="nullptr")
     assert "MG102" in said(pair)
+
+
+def test_caches_of_another_layer_are_said_once_each() -> None:
+    pair = qwen3(4).emit()
+    for role in ("k_cache", "v_cache"):
+        takes_anothers(pair, role, 3, 1)
+    assert said(pair) == ["MG703", "MG703"]
+    assert "MG211" in said(pair, Selection(ignore=("MG703",)))
+
+
+def shorter(pair: Pair, layer: int) -> None:
+    """One tile of a layer's projection is written a column short."""
+    carrying(pair, f"layer_{layer}_qkv_proj")[1]["outputs"][0]["dims"][1] -= 1
+
+
+def test_a_tile_that_its_variant_is_not_for_is_said_where_it_is() -> None:
+    pair = qwen3(5).emit()
+    shorter(pair, 2)
+    assert "MG509" not in said(pair)
+    assert "MG213" in said(pair)
+    assert "MG509" in said(pair, Selection(ignore=("MG213",)))
+
+
+def test_a_variant_that_is_for_another_task_as_well_is_said() -> None:
+    """Two tasks carry what their variant is not for, and only one of them has its slots apart."""
+    pair = qwen3(5).emit()
+    shorter(pair, 2)
+    other = carrying(pair, "layer_3_qkv_proj")[2]
+    other["outputs"][0]["dims"][1] -= 1
+    other["inputs"][1]["dims"][0] -= 1
+    assert {"MG213", "MG509"} <= set(said(pair))
+
+
+def test_a_task_that_stands_twice_is_no_odd_grid() -> None:
+    (wanted,) = operators(["task_done_twice"])
+    for mutant in islice(mutants(wanted, "qwen3", 0, 0), 3):
+        found = loud(report_on(mutant, 0).findings)
+        assert "MG705" not in {one.rule for one in found}
+        (twice,) = (one for one in found if one.rule == "MG505")
+        assert "MG705" in {other.rule for other in twice.folded}
+
+
+def test_a_task_that_is_missing_is_an_odd_grid() -> None:
+    (wanted,) = operators(["task_missing"])
+    for mutant in islice(mutants(wanted, "qwen3", 0, 0), 3):
+        assert "MG705" in {one.rule for one in loud(report_on(mutant, 0).findings)}
 
 
 def test_a_dead_value_in_another_layer_is_said() -> None:

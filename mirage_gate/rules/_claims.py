@@ -75,6 +75,11 @@ def mistyped(is_input: bool, index: int, groups: Iterable[Group]) -> str:
     return f"the data type of {misshapen(is_input, index, groups)}"
 
 
+def repeated(operator: int, times: int) -> str:
+    """An operator, by number, has so many tasks too many, each just like another."""
+    return f"operator {operator} repeats {times} of its tasks"
+
+
 def without_kernel(task_type: int, variant: int) -> str:
     """A variant has no dispatch branch."""
     return f"variant {variant} of type {task_type} has no branch"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mirage_gate.findings import Finding, Location, Severity
+from mirage_gate.rules._claims import misshapen
 from mirage_gate.rules._words import declared, tasks
 from mirage_gate.rules.base import Rule
 
@@ -63,6 +64,8 @@ def tiles_apart(facts: RankFacts) -> Iterator[Finding]:
     for (what, _, name), differences in found.items():
         first = differences[0]
         groups = [group for difference in differences for group in difference.groups]
+        slots = {(d.apart.blamed.is_input, d.apart.blamed.index) for d in differences}
+        slots = slots if what == "length" else set()
         yield RULE.finding(
             facts.rank,
             f"{first.apart.blamed.side} of {tasks(facts, groups)} {_what(facts, first)}",
@@ -70,6 +73,7 @@ def tiles_apart(facts: RankFacts) -> Iterator[Finding]:
             hint=_HINTS[what],
             related=(*declared(facts, name), *_other(facts, first)),
             tensor=name,
+            causes=[misshapen(*slot, groups) for slot in slots if len(slots) == 1],
         )
 
 

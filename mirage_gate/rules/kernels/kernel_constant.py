@@ -51,6 +51,11 @@ def kernel_constant(facts: RankFacts) -> Iterator[Finding]:
         texts = list(said)
         more = f" and {len(texts) - 3} more" if len(texts) > 3 else ""
         groups = list({group.number: group for m in mismatches for group in m.groups}.values())
+        tiles = {
+            misshapen(m.operand.is_input, m.operand.index, groups)
+            for m in mismatches
+            if m.operand and len(m.groups) == len(groups)
+        }
         yield RULE.finding(
             facts.rank,
             f"{first.function} of {first.branch.type_name} variant {first.branch.variant} was "
@@ -62,9 +67,6 @@ def kernel_constant(facts: RankFacts) -> Iterator[Finding]:
                 f"{first.parameter} where the generator writes {first.function}"
             ),
             related=(*slot(facts, first, f"{first.carried} here"), first.branch.location),
-            causes={
-                misshapen(m.operand.is_input, m.operand.index, groups)
-                for m in mismatches
-                if m.operand and len(m.groups) == len(groups)
-            },
+            causes=tiles,
+            follows=tiles if len(tiles) == 1 else (),
         )

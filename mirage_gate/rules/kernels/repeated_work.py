@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mirage_gate.facts.wiring import tasks_in
 from mirage_gate.findings import Finding, Severity
+from mirage_gate.rules._claims import repeated
 from mirage_gate.rules._words import plural
 from mirage_gate.rules.base import Rule
 from mirage_gate.rules.kernels._shared import selected_branches
@@ -68,12 +69,24 @@ def repeated_work(facts: RankFacts) -> Iterator[Finding]:
                 f"in the builder, give {kind} a grid that cuts its tiles apart, or a grid of one "
                 "block"
             ),
+            causes=_too_many(facts, sets),
             related=(
                 facts.in_graph(
                     "all_tasks", first.first, "inputs", note=f"the first of {extent} that do so"
                 ),
             ),
         )
+
+
+def _too_many(facts: RankFacts, sets: list[list[Group]]) -> list[str]:
+    """Say of each operator how many of its tasks do what others of it do."""
+    numbers = facts.layers.operator_numbers
+    count: Counter[int] = Counter()
+    for groups in sets:
+        inside = {numbers[group.number] for group in groups}
+        if len(inside) == 1:
+            count[inside.pop()] += tasks_in(groups) - 1
+    return [repeated(operator, times) for operator, times in count.items()]
 
 
 def _rows_differ(facts: RankFacts, group: Group, branch: Branch) -> bool:

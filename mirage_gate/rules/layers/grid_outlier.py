@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mirage_gate.findings import Finding, Severity
+from mirage_gate.rules._claims import repeated
 from mirage_gate.rules._words import plural
 from mirage_gate.rules.base import Rule
 from mirage_gate.rules.layers._shared import (
@@ -73,6 +74,11 @@ def grid_outlier(facts: RankFacts) -> Iterator[Finding]:
                 related=(
                     facts.in_graph("all_tasks", other, "task_type", note=f"layer {sibling}'s"),
                 ),
+                follows=[
+                    repeated(column.operators[layers[0]].number, count - usual)
+                    for _ in layers
+                    if len(layers) == 1
+                ],
             )
 
 

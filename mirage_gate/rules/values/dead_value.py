@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from mirage_gate.artifacts.cuda import BUFFERS
 from mirage_gate.facts.words import ZEROS, forms
 from mirage_gate.findings import Finding, Severity
-from mirage_gate.rules._claims import taken, unheard
+from mirage_gate.rules._claims import unheard
 from mirage_gate.rules._words import declared, plural
 from mirage_gate.rules.base import Rule
 from mirage_gate.rules.values._attention import attention_results
+from mirage_gate.rules.values._caches import taken_by_another
 from mirage_gate.rules.values._parts import parts
 from mirage_gate.rules.values._shared import (
     at,
@@ -188,7 +189,7 @@ def _lost(facts: RankFacts, caches: list[Lost]) -> Finding:
         related=declared(facts, tensor),
         trace=trace,
         tensor=tensor,
-        follows=[taken(tensor, other.operator.first)] if len(caches) == 1 else (),
+        follows=taken_by_another(caches),
     )
 
 
