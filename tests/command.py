@@ -11,10 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
-from mirage_gate.cli import main
+from click.testing import CliRunner, Result
+
+from mirage_gate.cli import cli, main
 from tests.scratch import ROOT, clean_environment
 
-__all__ = ["complete", "gate", "gate_here", "program"]
+__all__ = ["complete", "gate", "gate_here", "invoke", "program"]
 
 
 def program(code: str = "") -> str:
@@ -78,6 +80,11 @@ def gate_here(
             status = int(end.code or 0)
     said = [_text(stream) for stream in ((out, err) if apart else (out,))]
     return subprocess.CompletedProcess(words, status, *said)
+
+
+def invoke(*arguments: str | Path) -> Result:
+    """Run the command in this process, for what it gives or raises before it ends."""
+    return CliRunner().invoke(cli, [str(a) for a in arguments], standalone_mode=False)
 
 
 def complete(*words: str, of: str = "zsh", cwd: Path = ROOT) -> list[str]:

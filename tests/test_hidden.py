@@ -6,11 +6,9 @@ import json
 from datetime import date
 from pathlib import Path
 
-from click.testing import CliRunner, Result
-
 from mirage_gate import Location
 from mirage_gate.agreed.waivers import Waiver, apply
-from mirage_gate.cli import cli
+from tests.command import invoke
 from tests.emitter import qwen3
 from tests.findings import finding
 
@@ -21,10 +19,6 @@ ROPE = ("cos_position_embedding", "sin_position_embedding")
 
 def waiver(tensor: str, rule: str = "MG101") -> Waiver:
     return Waiver(rule, tensor, "next release", HERE)
-
-
-def invoke(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(cli, [str(a) for a in arguments], standalone_mode=False)
 
 
 def test_a_waiver_of_one_tensor_leaves_the_other() -> None:

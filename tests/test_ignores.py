@@ -6,12 +6,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
 from mirage_gate import audit, config
 from mirage_gate.artifacts.builder.ignores import read
-from mirage_gate.cli import cli
-from tests.command import gate_here
+from tests.command import gate_here, invoke
 from tests.emitter import qwen3
 from tests.findings import HOSTILE_NAMES
 
@@ -23,10 +21,6 @@ def build(mpk, cos, sin):
     )
     mpk.attach_input(sin, name="sin_position_embedding")
 """
-
-
-def invoke(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(cli, [str(a) for a in arguments], standalone_mode=False)
 
 
 def built(folder: Path, comment: str) -> tuple[Path, Path]:

@@ -23,6 +23,7 @@ from mirage_gate.auditing.ranks import check
 from mirage_gate.cli import cli
 from mirage_gate.findings import Finding
 from mirage_gate.report import Report
+from tests.command import invoke
 from tests.emitter import Model, deepseek_v3, qwen3
 from tests.findings import at, finding
 
@@ -40,10 +41,6 @@ def held(folder: Path, model: Model, to: Locked) -> tuple[Finding, ...]:
     report = check(pairs.find([str(folder)]), selection=MEMORY, memory=Memory(lock=to))
     assert not report.failed_ranks
     return report.findings
-
-
-def invoke(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(cli, [str(a) for a in arguments], standalone_mode=False)
 
 
 # -- The lock ----------------------------------------------------------------------------------

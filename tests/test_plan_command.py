@@ -7,16 +7,13 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from mirage_gate.cli import cli
 from mirage_gate.schema_files import text as schema
+from tests.command import invoke
 from tests.emitter import Model, deepseek_v3, qwen3, qwen3_moe
 from tests.test_plan import DENSE
-
-
-def invoke(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(cli, [str(a) for a in arguments], standalone_mode=False)
 
 
 def written(folder: Path, model: Model) -> Path:

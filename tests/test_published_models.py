@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +10,7 @@ import pytest
 from mirage_gate.artifacts import model
 from mirage_gate.artifacts.model import Promise
 from tests.published_models import PUBLISHED, Layers, Meaning
-
-
-def read(folder: Path, document: Any) -> model.ModelConfig:
-    file = folder / "config.json"
-    file.write_text(json.dumps(document, indent=2))
-    return model.read(str(file))
+from tests.rules.model._shared import config as read
 
 
 def promised(said: Layers, layers: int) -> Promise:

@@ -8,7 +8,7 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -271,18 +271,24 @@ def big_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[pairs.Pai
     return pairs.find([write(tmp_path, [pair])])
 
 
+def counted(monkeypatch: pytest.MonkeyPatch, name: str) -> list[object]:
+    """The calls of what starts a process, as they come."""
+    calls: list[object] = []
+    start = getattr(workers, name)
+
+    def starts(*arguments: Any) -> workers.Process:
+        calls.append(arguments)
+        return cast("workers.Process", start(*arguments))
+
+    monkeypatch.setattr(workers, name, starts)
+    return calls
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="forks")
 def test_one_big_rank_in_two_processes_is_the_same(
     big_alone: list[pairs.Pair], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    started: list[object] = []
-    start = workers.start
-
-    def starts(*arguments: Any) -> workers.Process:
-        started.append(arguments)
-        return start(*arguments)
-
-    monkeypatch.setattr(workers, "start", starts)
+    started = counted(monkeypatch, "start")
     one, two = check(big_alone), check(big_alone, jobs=2)
     assert len(started) == 1
     assert {finding.rule[:3] for finding in one.findings} >= {"MG1", "MG2", "MG4", "MG5"}
@@ -325,14 +331,7 @@ def _dies_of(number: int) -> int:
 def test_many_small_things_share_processes_and_one_that_dies_takes_none_with_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    started: list[object] = []
-    start = workers._start
-
-    def starts(*arguments: Any) -> workers.Process:
-        started.append(arguments)
-        return start(*arguments)
-
-    monkeypatch.setattr(workers, "_start", starts)
+    started = counted(monkeypatch, "_start")
     assert workers.each(_dies_of, [(10 * number,) for number in range(1_000)], 2) == [
         10 * number for number in range(1_000)
     ]

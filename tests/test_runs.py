@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from click.testing import CliRunner, Result
-
 from mirage_gate.agreed.joining import runs
 from mirage_gate.agreed.summary import Summary
-from mirage_gate.cli import cli
+from tests.command import invoke
 from tests.emitter import qwen3
 
 TP4 = qwen3(2, ranks=4, collective="allgather")
 TP2 = qwen3(2, ranks=2, collective="tile")
-
-
-def invoke(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(cli, [str(a) for a in arguments], standalone_mode=False)
 
 
 def summary(rank: int, folder: str, world: int = 4) -> Summary:

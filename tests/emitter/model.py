@@ -45,8 +45,8 @@ class Model:
 
     # -- what a test changes -----------------------------------------------------------------
 
-    def without_rope(self, layer: int | None = None) -> Model:
-        """The builder passed no rotary tables, in one layer or in all; they stay attached."""
+    def without_rope(self, layer: int | Iterable[int] | None = None) -> Model:
+        """The builder passed no rotary tables, in one layer, some or all; they stay attached."""
         return replace(self, no_rope=self.no_rope | self._layers(layer))
 
     def without_qk_norm(self, layer: int | None = None) -> Model:
@@ -120,12 +120,14 @@ class Model:
         """What the attention of a layer adds: the stream so far, unless made stale."""
         return embedding if layer in self.stale else stream
 
-    def _layers(self, layer: int | None) -> frozenset[int]:
+    def _layers(self, layer: int | Iterable[int] | None) -> frozenset[int]:
         if layer is None:
             return frozenset(range(self.layers))
-        if not 0 <= layer < self.layers:
-            raise ValueError(f"there is no layer {layer} of {self.layers}")
-        return frozenset((layer,))
+        layers = frozenset((layer,) if isinstance(layer, int) else layer)
+        for one in layers:
+            if not 0 <= one < self.layers:
+                raise ValueError(f"there is no layer {one} of {self.layers}")
+        return layers
 
 
 @lru_cache(maxsize=32)

@@ -56,14 +56,6 @@ def with_local_tables(pair: Pair, layers: Collection[int]) -> Pair:
     return pair
 
 
-def without_positions(layers: int, without: Collection[int]) -> Pair:
-    """Some layers have no rotary tables."""
-    model = qwen3(layers)
-    for layer in without:
-        model = model.without_rope(layer)
-    return model.emit()
-
-
 def _holes(rng: random.Random) -> Iterator[tuple[int, list[int], int]]:
     """How many layers, those of the other kind with one hole, and the one that is wrong."""
     for layers, every, first in mixed(rng, _PATTERNS):
@@ -75,18 +67,16 @@ def _holes(rng: random.Random) -> Iterator[tuple[int, list[int], int]]:
                 yield layers, [n for n in other if n != layer], layer
 
 
-def _mutant(pair: Pair, what: str) -> Mutant:
-    return Mutant(pair.cuda_text(), pair.json_text(), what=what)
-
-
 @defect("MG706")
 def variant_against_the_pattern(subject: Subject, rng: random.Random) -> Iterator[Mutant]:
     """A window in every n-th layer, but in one more, or in one less; or in one layer alone."""
     if subject.name != "qwen3":
         return
     for layers, other, layer in _holes(rng):
-        yield _mutant(windowed(qwen3(layers).emit(), other), f"layer {layer} of {layers}: {other}")
-        yield _mutant(windowed(qwen3(layers).emit(), [layer]), f"layer {layer} of {layers} alone")
+        yield Mutant.of(
+            windowed(qwen3(layers).emit(), other), f"layer {layer} of {layers}: {other}"
+        )
+        yield Mutant.of(windowed(qwen3(layers).emit(), [layer]), f"layer {layer} of {layers} alone")
 
 
 @defect("MG702")
@@ -96,7 +86,7 @@ def tables_against_the_pattern(subject: Subject, rng: random.Random) -> Iterator
         return
     for layers, other, layer in _holes(rng):
         pair = with_local_tables(qwen3(layers).emit(), other)
-        yield _mutant(pair, f"layer {layer} of {layers}: {other}")
+        yield Mutant.of(pair, f"layer {layer} of {layers}: {other}")
 
 
 @defect("MG702")
@@ -111,7 +101,7 @@ def tables_of_two_pairs(subject: Subject, rng: random.Random) -> Iterator[Mutant
             for task in pair.tasks(tensor=f"layer_{layer}_k_cache"):
                 name = _COS if layer in local else f"{_COS}_local"
                 task["inputs"][5]["base_ptr"] = name
-            yield _mutant(pair, f"layer {layer} of {layers}, local: {local}")
+            yield Mutant.of(pair, f"layer {layer} of {layers}, local: {local}")
 
 
 @defect("MG701")
@@ -120,7 +110,8 @@ def positions_against_the_pattern(subject: Subject, rng: random.Random) -> Itera
     if subject.name != "qwen3":
         return
     for layers, other, layer in _holes(rng):
-        yield _mutant(without_positions(layers, other), f"layer {layer} of {layers}: {other}")
+        pair = qwen3(layers).without_rope(other).emit()
+        yield Mutant.of(pair, f"layer {layer} of {layers}: {other}")
 
 
 @defect("MG701")
@@ -131,7 +122,7 @@ def class_against_the_pattern(subject: Subject, rng: random.Random) -> Iterator[
     for layers, other, layer in _holes(rng):
         norm = rng.choice(_NORMS)
         pair = without_block(qwen3(layers), other, norm).emit()
-        yield _mutant(pair, f"layer {layer} of {layers}: {other} without the block of {norm}")
+        yield Mutant.of(pair, f"layer {layer} of {layers}: {other} without the block of {norm}")
 
 
 @defect("MG701")
@@ -141,7 +132,7 @@ def step_against_the_pattern(subject: Subject, rng: random.Random) -> Iterator[M
         return
     for layers, other, layer in _holes(rng):
         pair = with_step(qwen3(layers), gated, other).emit()
-        yield _mutant(pair, f"layer {layer} of {layers}: {other}")
+        yield Mutant.of(pair, f"layer {layer} of {layers}: {other}")
 
 
 def gated(p: Program, layer: int, stream: Tensor) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-from tests.emitter import Model, Pair, qwen3, together
+from tests.emitter import Model, qwen3, together
 
 from .draft import Mutant
 from .registry import defect, mixed
@@ -30,10 +30,6 @@ def drafted(
     return together(draft.named(weights=f"{prefix}layer_{{layer}}_{{part}}"), target, share=share)
 
 
-def _mutant(pair: Pair, what: str) -> Mutant:
-    return Mutant(pair.cuda_text(), pair.json_text(), what=what)
-
-
 @defect("MG703")
 def weights_of_two_models_exchanged(subject: Subject, rng: random.Random) -> Iterator[Mutant]:
     """A layer of each of two models computes with a weight of the other one."""
@@ -48,7 +44,7 @@ def weights_of_two_models_exchanged(subject: Subject, rng: random.Random) -> Ite
             for task in pair.graph["all_tasks"]:
                 for tensor in [*(task["inputs"] or []), *(task["outputs"] or [])]:
                     tensor["base_ptr"] = swap.get(tensor["base_ptr"], tensor["base_ptr"])
-            yield _mutant(pair, f"{one} and {other}, {layers} layers drafted, shared: {share}")
+            yield Mutant.of(pair, f"{one} and {other}, {layers} layers drafted, shared: {share}")
 
 
 @defect("MG701", "MG702")
@@ -61,6 +57,8 @@ def one_of_two_models_is_miswired(subject: Subject, rng: random.Random) -> Itera
         sound, wrong = qwen3(layers), (qwen3(layers).without_rope, qwen3(layers).stale_residual)
         for change in wrong:
             pair = drafted(change(layer), sound, share).emit()
-            yield _mutant(pair, f"layer {layer} of the draft, {change.__name__}, shared: {share}")
+            yield Mutant.of(pair, f"layer {layer} of the draft, {change.__name__}, shared: {share}")
             pair = drafted(sound, change(layer), share).emit()
-            yield _mutant(pair, f"layer {layer} of the target, {change.__name__}, shared: {share}")
+            yield Mutant.of(
+                pair, f"layer {layer} of the target, {change.__name__}, shared: {share}"
+            )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mirage_gate.artifacts.model import ModelConfig
+from tests.emitter import Pair
 from tests.emitter.graph import dump
 
 from .subject import Subject
@@ -33,6 +34,11 @@ class Mutant:
     files: dict[str, str | bytes] | None = None
     header: bool = True
     model: ModelConfig | None = None
+
+    @classmethod
+    def of(cls, pair: Pair, what: str) -> Mutant:
+        """A pair that was made wrong as a whole."""
+        return cls(pair.cuda_text(), pair.json_text(), what=what)
 
 
 @dataclass

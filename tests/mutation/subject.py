@@ -25,6 +25,7 @@ from tests.emitter.invariants import (
 )
 from tests.emitter.invariants import _direction as direction
 from tests.emitter.invariants import _overlap as overlap
+from tests.emitter.invariants import _position as position
 
 __all__ = [
     "EMBEDDING",
@@ -46,11 +47,6 @@ REPEATED, EMBEDDING = 275, 101
 
 
 _Key = TypeVar("_Key")
-
-
-def position(event_id: int) -> int:
-    """The index into all_events."""
-    return event_id & 0xFFFF_FFFF
 
 
 _LAYER = re.compile(r"(?:^|[._])layers?[._](\d+)(?=[._])")

@@ -61,18 +61,12 @@ def test_one_layer_of_two_has_no_tables() -> Pair:
     graph=lambda pair: first_slot(pair, "layer_3_k_cache", 5),
 )
 def test_four_layers_in_a_row_have_no_tables() -> Pair:
-    model = qwen3(12)
-    for layer in range(3, 7):
-        model = model.without_rope(layer=layer)
-    return model.emit()
+    return qwen3(12).without_rope(range(3, 7)).emit()
 
 
 @silent("MG701")
 def test_every_fourth_layer_has_no_tables() -> Pair:
-    model = qwen3(12)
-    for layer in range(3, 12, 4):
-        model = model.without_rope(layer=layer)
-    return model.emit()
+    return qwen3(12).without_rope(range(3, 12, 4)).emit()
 
 
 @silent("MG701")
@@ -266,19 +260,12 @@ def test_the_layers_add_what_the_first_one_kept() -> Pair:
     return with_step(qwen3(8), add_of_the_first, range(8)).emit()
 
 
-def without_positions(layers: int, without: Collection[int]) -> Pair:
-    model = qwen3(layers)
-    for layer in without:
-        model = model.without_rope(layer)
-    return model.emit()
-
-
 EVERY_FOURTH = range(3, 32, 4)
 
 
 @silent("MG701")
 def test_every_fourth_of_many_layers_has_no_tables() -> Pair:
-    return without_positions(32, EVERY_FOURTH)
+    return qwen3(32).without_rope(EVERY_FOURTH).emit()
 
 
 @fires(
@@ -289,7 +276,7 @@ def test_every_fourth_of_many_layers_has_no_tables() -> Pair:
     once=True,
 )
 def test_every_fourth_layer_but_one_has_no_tables() -> Pair:
-    return without_positions(32, [n for n in EVERY_FOURTH if n != 15])
+    return qwen3(32).without_rope([n for n in EVERY_FOURTH if n != 15]).emit()
 
 
 @fires(
@@ -299,7 +286,7 @@ def test_every_fourth_layer_but_one_has_no_tables() -> Pair:
     once=True,
 )
 def test_one_more_than_every_fourth_layer_has_no_tables() -> Pair:
-    return without_positions(32, [*EVERY_FOURTH, 14])
+    return qwen3(32).without_rope([*EVERY_FOURTH, 14]).emit()
 
 
 INPUT_NORM, POST_NORM = "input_layernorm", "post_attn_layernorm"
@@ -432,10 +419,7 @@ def test_one_layer_is_off_a_short_pattern(layers: int, without: list[int], odd: 
 )
 @silent("MG701")
 def test_a_pattern_whose_ends_differ(without: list[int]) -> Pair:
-    model = qwen3(16)
-    for layer in without:
-        model = model.without_rope(layer=layer)
-    return model.emit()
+    return qwen3(16).without_rope(without).emit()
 
 
 def scaled(p: Program, layer: int, stream: Tensor) -> None:
