@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import accumulate, chain, pairwise
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -192,20 +193,21 @@ class _Text:
 
     def _read_names(self) -> None:
         """Number every reference by its tile and its name without the layer's number."""
-        names: dict[str, tuple[object, int]] = {}
+        names = [tensor.base_ptr for tensor in self._graph.tensors]
+        layers = {name: layer_of(name) for name in dict.fromkeys(names)}
+        roles: dict[object, int] = {}
+        # The name of a layer's own tensor is never that of one for all.
+        role_by = {
+            name: roles.setdefault(name if layer is None else (role_of(name),), len(roles))
+            for name, layer in layers.items()
+        }
+        tiles = map(attrgetter("offset", "data_type", "dims", "strides"), self._graph.tensors)
         known: dict[object, int] = {}
-        parts = msgspec.structs.astuple
-        for tensor in self._graph.tensors:
-            base, offset, data_type, dims, strides = parts(tensor)
-            name = names.get(base)
-            if name is None:
-                layer = layer_of(base)
-                # The name of a layer's own tensor is never that of one for all.
-                role: object = base if layer is None else (role_of(base),)
-                name = names[base] = (role, -1 if layer is None else layer)
-            key = (name[0], offset, data_type, dims, strides)
-            self._codes.append(known.setdefault(key, len(known)))
-            self._layer_of.append(name[1])
+        number, count = known.setdefault, known.__len__
+        keys = zip(map(role_by.__getitem__, names), tiles, strict=True)
+        self._codes = [number(key, count()) for key in keys]
+        by_name = {name: -1 if layer is None else layer for name, layer in layers.items()}
+        self._layer_of = list(map(by_name.__getitem__, names))
 
     def sections(self) -> list[_Section]:
         """Give the sections, in order; none where the graph is not laid out layer by layer."""

@@ -72,7 +72,8 @@ class Uses(msgspec.Struct, frozen=True, eq=False):
     ``branch`` is the dispatch branch that runs it, if there is one. ``slots`` are (is an
     input, its index, what the type does with it, reads, writes), as in :class:`Access`;
     ``read`` and ``written`` are the places in it that are. ``metadata`` is what the branch
-    reads of each of the graph's distinct metadata.
+    reads of each of the graph's distinct metadata. ``understood``: what it does with them is
+    known. A body that names no slot at all is written in a way that we do not read.
     """
 
     branch: Branch | None
@@ -80,6 +81,7 @@ class Uses(msgspec.Struct, frozen=True, eq=False):
     read: tuple[int, ...]
     written: tuple[int, ...]
     metadata: list[tuple[int, ...]]
+    understood: bool
 
 
 class Wiring:
@@ -212,12 +214,15 @@ class Wiring:
             named = inputs + index not in empty
             named = named and (branch is None or branch.names_output(index))
             slots.append((False, index, slot, slot.reads and named, slot.writes and named))
+        read = tuple(i for i, (*_, reads, _) in enumerate(slots) if reads)
+        written = tuple(i for i, (*_, writes) in enumerate(slots) if writes)
         return Uses(
             branch=branch,
             slots=tuple(slots),
-            read=tuple(i for i, (*_, reads, _) in enumerate(slots) if reads),
-            written=tuple(i for i, (*_, writes) in enumerate(slots) if writes),
+            read=read,
+            written=written,
             metadata=self._metadata_read_by(branch) if branch else [],
+            understood=kind.known and bool(branch is None or read or written),
         )
 
     @cached_property

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from mirage_gate.facts import RankFacts
     from mirage_gate.facts.operators import Operator
     from mirage_gate.facts.values.caches import Lost
-    from mirage_gate.facts.wiring import Access, Group
+    from mirage_gate.facts.wiring import Access
 
 Place = tuple[bool, int]
 """A slot: whether it is an input, and its index."""
@@ -210,16 +210,6 @@ class Values:
         index = events.index
         return [index[event] if event >= 0 else -1 for event in events.waits]
 
-    def _understood(self, group: Group) -> bool:
-        """Whether it is known what a group does with its operands.
-
-        A body that names no slot at all is written in a way that we do not read.
-        """
-        uses = self._facts.wiring.uses_of(group)
-        return self._facts.knows(group.task_type) and bool(
-            uses.branch is None or uses.read or uses.written
-        )
-
     # -- one tensor --------------------------------------------------------------------------
 
     def _new(self, name: str) -> TensorValues:
@@ -255,7 +245,7 @@ class Values:
         """Gather what each operator does, in an order that the events prove."""
         facts = self._facts
         operators, of_group = facts.layers.operators, facts.layers.operator_numbers
-        waits, weight = self._waits, facts.events.weight
+        waits, weight, uses_of = self._waits, facts.events.weight, facts.wiring.uses_of
         steps: dict[int, _Step] = {}
         parts: dict[int, list[tuple[int, Access]]] = {}
         for access in accesses:
@@ -264,7 +254,7 @@ class Values:
             mask = masks[access.tensor]
             if not mask or not weight[number]:
                 continue
-            known = self._understood(group)
+            known = uses_of(group).understood
             if not known:
                 found.murky |= mask
             elif not (access.reads or access.writes):
@@ -292,7 +282,8 @@ class Values:
                 if step is None:
                     step = _Step(operators[of], (at, access.group.first), at, {}, {})
                     split[of, at] = step
-                _add(step, access, masks[access.tensor], self._understood(access.group))
+                known = uses_of(access.group).understood
+                _add(step, access, masks[access.tensor], known)
         return sorted(split.values(), key=lambda step: step.at)
 
 
