@@ -68,6 +68,8 @@ def test_a_task_that_triggers_nothing_is_one_error(model: Any) -> None:
     (one,) = found(pair)
     assert one.message.startswith(f"event {event} waits for")
     assert any(f"follows from it: task {number} " in place.note for place in one.related)
+    assert one.hint == f"let task {number} trigger event {event}"
+    assert any(place.note.startswith("no event here, and others of") for place in one.related)
 
 
 def test_a_task_that_triggers_another_event_is_one_error() -> None:

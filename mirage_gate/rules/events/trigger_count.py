@@ -11,7 +11,14 @@ from mirage_gate.facts.order.following import bad_id_of, lacking, silent
 from mirage_gate.findings import Finding, Severity
 from mirage_gate.rules._words import plural
 from mirage_gate.rules.base import Rule
-from mirage_gate.rules.events._shared import by_type, capped, layer_text, listed, task_text
+from mirage_gate.rules.events._astray import lost_by, triggers_astray
+from mirage_gate.rules.events._shared import (
+    by_type,
+    capped,
+    layer_text,
+    listed,
+    task_text,
+)
 
 if TYPE_CHECKING:
     from mirage_gate.facts import RankFacts
@@ -50,8 +57,12 @@ def trigger_count(facts: RankFacts) -> Iterator[Finding]:
     yield from capped(_uneven(facts))
 
 
-def _mend(event: int, needed: int, got: int) -> str:
+def _mend(facts: RankFacts, event: int, needed: int, got: int) -> str:
     """Say how to mend a wrong count; never to make the count fit what may be missing."""
+    if lost := lost_by(facts, event):
+        more = facts.events.tasks(lost) - 1
+        also = f" and {plural(more, 'more task')} of its operator" if more else ""
+        return f"let task {lost[0].first}{also} trigger event {event}"
     if not got:
         return f"let the tasks that fill what its waiters read trigger event {event}"
     if got < needed:
@@ -103,8 +114,9 @@ def _wrong_counts(facts: RankFacts) -> Iterator[Finding]:
             f"event {event} waits for {plural(needed, 'trigger')} and {who}: {effect}"
             + (also if others else ""),
             facts.in_graph("all_events", event, "num_triggers"),
-            hint=_mend(event, needed, got),
+            hint=_mend(facts, event, needed, got),
             related=(
+                *triggers_astray(facts, event),
                 *(
                     facts.in_graph(
                         "all_tasks",
