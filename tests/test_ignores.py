@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 
@@ -151,3 +152,19 @@ def test_a_waiver_means_its_name_alone_whatever_is_in_it(tmp_path: Path) -> None
         (waiver,) = config.load(file).waivers
         assert fnmatchcase(name, waiver.tensor)
         assert not fnmatchcase(name + "x", waiver.tensor)
+
+
+def test_what_follows_from_an_ignored_finding_is_said(tmp_path: Path) -> None:
+    """The table may be meant to be lost: the kernel that looks for it reads address 0."""
+    pair = qwen3(2).emit()
+    for task in pair.tasks(153):
+        for slot in (5, 6):
+            task["inputs"][slot]["base_ptr"] = "nullptr"
+    pair.write(tmp_path / "gen")
+    builder = tmp_path / "demo.py"
+    for comment, said in (("", False), ("  # mirage-gate: ignore[MG101] meant", True)):
+        builder.write_text(BUILDER.format(comment=comment))
+        done = invoke("check", tmp_path / "gen", "--builder", builder, "-o", "json")
+        rules = [finding["rule"] for finding in json.loads(done.output)["findings"]]
+        assert ("MG510" in rules) is said
+        assert "MG803" not in rules

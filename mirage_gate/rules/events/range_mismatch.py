@@ -136,8 +136,11 @@ def _other_events(facts: RankFacts) -> Iterator[Finding]:
     graph, tasks = facts.graph, facts.graph.tasks
     first = {0, 1, *graph.first_tasks}
     dependents = [alike.dependent_event for alike in graph.alike]
+    seen = 0
     for held in ranges_of(facts):
-        here = graph.alike_of[held.low : held.high]
+        # Of ranges over one another it is said that they are; each task is looked at once.
+        low, seen = max(held.low, seen), max(held.high, seen)
+        here = graph.alike_of[low : held.high]
         others = {
             alike
             for alike in set(here)
@@ -146,7 +149,7 @@ def _other_events(facts: RankFacts) -> Iterator[Finding]:
         if not others:
             continue
         odd: dict[int, list[int]] = {}
-        for task, alike in enumerate(here, held.low):
+        for task, alike in enumerate(here, low):
             if alike in others and task not in first:
                 odd.setdefault(dependents[alike], []).append(task)
         if not odd:

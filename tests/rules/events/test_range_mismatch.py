@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from mirage_gate import Selection
 from tests.emitter import Pair, qwen3
 from tests.rules import Expect, fires, report_of, silent
 from tests.rules.graphs import SOUND, join, shift, small
@@ -125,3 +126,14 @@ def test_a_boundary_that_moved_with_the_tasks_event() -> Pair:
     pair = small()
     shift(pair, join(pair))
     return pair
+
+
+def test_ranges_over_one_another_accuse_each_task_once() -> None:
+    """Every event's range is all tasks: what waits for another is looked at in one of them."""
+    pair = qwen3(2).emit()
+    events, tasks = pair.graph["all_events"], len(pair.graph["all_tasks"])
+    for event in events[2:-1]:
+        event["first_task_id"], event["last_task_id"] = 2, tasks
+    found = report_of(pair, selection=Selection(select=("MG404",))).findings
+    assert any("in the ranges of two events" in one.message for one in found)
+    assert sum(" waits for event " in one.message for one in found) == 1
