@@ -78,12 +78,13 @@ def test_paths_in_a_submodule_are_those_of_the_repository_around_it(
     folder = outer.folder / "sub"
     for variable in ("GITHUB_WORKSPACE", "CI_PROJECT_DIR"):
         arguments = ("check", "gen", "-o", "github", "-o", "sarif=x.sarif")
-        done = gate(*arguments, cwd=folder, env={variable: str(outer.folder)})
+        env = {variable: str(outer.folder)}
+        done = gate_here(*arguments, cwd=folder, env=env)
         assert "::error file=sub/gen/kernel_0.cu,line=" in done.stdout
         assert '"uri": "sub/gen/kernel_0.cu"' in (folder / "x.sarif").read_text()
         # What the submodule tracks is in no pull request of the repository around it.
         builder = ("--builder", "../demo.py")
-        done = gate(*arguments, *builder, cwd=folder, env={variable: str(outer.folder)})
+        done = gate_here(*arguments, *builder, cwd=folder, env=env)
         assert "::error file=demo.py,line=1" in done.stdout
     done = gate_here("check", "gen", "-q", cwd=folder)
     assert done.stdout.startswith("gen/kernel_0.cu:")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 
 import mirage as mi
 
@@ -96,17 +97,17 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--no-rope", type=int, default=-1, help="a layer without its tables")
     parser.add_argument("--no-norm", type=int, default=-1, help="a layer without its q norm")
     parser.add_argument("--wrong-ranks", type=int, nargs="*", default=[0])
+    parser.add_argument("--mpi", action="store_true", help="of one process, too")
     parser.add_argument("--compiled", default="", help="a file that says what was compiled")
     return parser.parse_args()
 
 
 if __name__ == "__main__":
     args = arguments()
-    try:
+    rank, ranks = 0, 1
+    if args.mpi or "OMPI_COMM_WORLD_SIZE" in os.environ:  # to start it takes half a second
         from mpi4py import MPI
 
         rank, ranks = MPI.COMM_WORLD.Get_rank(), MPI.COMM_WORLD.Get_size()
-    except ImportError:
-        rank, ranks = 0, 1
     build(args, rank, ranks).compile(args.compiled)
     print("the kernel runs")

@@ -20,7 +20,7 @@ from mirage_gate.building.no_gpu.standing_in import StandIns
 from mirage_gate.building.no_gpu.torch import module
 from mirage_gate.building.no_gpu.torch.types import FLOAT32, Default
 from mirage_gate.building.no_gpu.unknown import NotStoodIn, Unknown
-from tests.building.conftest import Gate
+from tests.command import gate_here
 from tests.scratch import clean_environment
 
 
@@ -267,7 +267,7 @@ def test_a_compiler_that_does_not_run(tmp_path: Path, monkeypatch: pytest.Monkey
         generator.build(made, print)
 
 
-def test_options_that_do_not_go_together(gate: Gate) -> None:
+def test_options_that_do_not_go_together(folder: Path) -> None:
     for args, says in (
         (["--world-size", "2", "demo/builder.py"], "--world-size is for --no-gpu alone"),
         (["--mirage", "x", "demo/builder.py"], "--mirage is for --no-gpu alone"),
@@ -276,7 +276,7 @@ def test_options_that_do_not_go_together(gate: Gate) -> None:
         (["--no-gpu", "--ranks", "3", "demo/builder.py"], "no rank 3 in a world of 1"),
         (["--no-gpu", "--stand-in", "1x", "demo/builder.py"], "'1x' is no module's name"),
     ):
-        done = gate("run", *args)
+        done = gate_here("run", *args, cwd=folder)
         assert done.returncode == 2, done.stdout
         assert says in done.stdout
         assert "Traceback" not in done.stdout

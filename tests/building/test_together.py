@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from mirage_gate.building import together
-from tests.building.conftest import environment
+from tests.building.conftest import Gate, environment
 from tests.building.test_run import ATTENTION
 
 Mpirun = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -107,6 +107,14 @@ def test_a_guard_in_each(folder: Path, mpirun: Mpirun) -> None:
     assert done.returncode == 1
     assert done.stdout.count("FAILED") == 1
     assert "goes on" not in done.stdout
+
+
+@pytest.mark.usefixtures("mpirun")
+def test_a_job_of_one_process(gate: Gate) -> None:
+    done = gate("run", "demo/builder.py", "--mpi")
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count("PASSED") == 1
+    assert "not emitted here" not in done.stdout
 
 
 def _world(size: int, rank: int) -> types.SimpleNamespace:
