@@ -31,6 +31,7 @@ MODELS: dict[str, Callable[[], Model]] = {
     "moe": lambda: qwen3_moe(12),
     "old": lambda: qwen3(12).written(OLD),
     "deepseek": lambda: deepseek_v3(14),
+    "deepseek-tp8": lambda: deepseek_v3(14, ranks=8),
 }
 
 Graph = dict[str, Any]

@@ -54,6 +54,28 @@ class Shortened(msgspec.Struct, frozen=True, eq=False, dict=True):
         period = self.repetition.period
         return named_in(role_of(name), first - period + (layer - first) % period)
 
+    def whole_name(self, name: str) -> str:
+        """Give the name, in the whole graph, of a tensor that something kept carries."""
+        layer = layer_of(name)
+        first, last = self.repetition.layers
+        moved = layer is not None and layer >= first
+        return _renamed(name, first - last) if moved else name
+
+    def whole_task(self, number: int) -> int:
+        """Give the number, in the whole graph, of a task that is kept."""
+        first, last = self.repetition.tasks
+        return number if number < first else number + last - first
+
+    def whole_layers(self, layer: int) -> range:
+        """Give the layers, in the whole graph, that one of the short graph stands for."""
+        first, last = self.repetition.layers
+        period = self.repetition.period
+        if layer >= first:
+            layer += last - first
+        elif layer >= first - period:
+            return range(layer, last, period)
+        return range(layer, layer + 1)
+
     def times(self, name: str) -> list[int]:
         """How often each group stands in the whole graph, for what it does to a tensor.
 

@@ -41,29 +41,37 @@ RULE = Rule(
 
 @RULE.checked_by
 def never_reduced(facts: RankFacts) -> Iterator[Finding]:
+    # What goes through the layers goes through those that are kept: no other need be followed.
+    short = facts.shortened
+    few = short.facts if short else facts
     found: dict[tuple[str, str], list[Unsummed]] = {}
-    for one in facts.partials.unsummed():
+    for one in few.partials.unsummed():
         linear = one.linear
         found.setdefault((linear.role or linear.weight, linear.evidence), []).append(one)
     for (_, evidence), places in found.items():
         first = places[0]
         maker, reader = first.linear.operator, first.reader
-        tensor = facts.graph.tensors[first.group.inputs[first.slot]].base_ptr
+        tensor = few.graph.tensors[first.group.inputs[first.slot]].base_ptr
+        weight, made, read = first.linear.weight, maker.first, first.group.first
         layers = {p.linear.operator.place for p in places if p.linear.operator.place is not None}
+        if short:
+            tensor, weight = short.whole_name(tensor), short.whole_name(weight)
+            made, read = short.whole_task(made), short.whole_task(read)
+            layers = {layer for place in layers for layer in short.whole_layers(place)}
         where = f" (so in {in_layers(layers)})" if len(layers) > 1 else ""
         name = facts.task_type(maker.task_type).name
         yield RULE.finding(
             facts.rank,
             (
-                f"{tensor}, made with {first.linear.weight or 'a weight'}, goes into "
+                f"{tensor}, made with {weight or 'a weight'}, goes into "
                 f"{facts.task_type(reader.task_type).name} and is a part of a sum over "
-                f"{facts.partials.ranks} ranks that is not summed before: {evidence}{where}"
+                f"{few.partials.ranks} ranks that is not summed before: {evidence}{where}"
             ),
-            facts.in_graph("all_tasks", first.group.first, "inputs", first.slot, "base_ptr"),
+            facts.in_graph("all_tasks", read, "inputs", first.slot, "base_ptr"),
             hint=f"put an all-reduce between {name} and {facts.task_type(reader.task_type).name}",
             related=(
-                facts.in_graph("all_tasks", maker.first, "task_type", note="the part is made here"),
-                *declared(facts, first.linear.weight),
+                facts.in_graph("all_tasks", made, "task_type", note="the part is made here"),
+                *declared(facts, weight),
             ),
             tensor=tensor,
         )
