@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mirage_gate.findings import Finding, Severity
-from mirage_gate.rules._claims import misshapen
+from mirage_gate.rules._claims import misshapen, mistyped
 from mirage_gate.rules._words import tasks
 from mirage_gate.rules.base import Rule
 from mirage_gate.rules.kernels._compiled import by_branch, slot
@@ -52,7 +52,9 @@ def kernel_constant(facts: RankFacts) -> Iterator[Finding]:
         more = f" and {len(texts) - 3} more" if len(texts) > 3 else ""
         groups = list({group.number: group for m in mismatches for group in m.groups}.values())
         tiles = {
-            misshapen(m.operand.is_input, m.operand.index, groups)
+            (mistyped if m.field == "data_type" else misshapen)(
+                m.operand.is_input, m.operand.index, groups
+            )
             for m in mismatches
             if m.operand and len(m.groups) == len(groups)
         }
@@ -67,6 +69,7 @@ def kernel_constant(facts: RankFacts) -> Iterator[Finding]:
                 f"{first.parameter} where the generator writes {first.function}"
             ),
             related=(*slot(facts, first, f"{first.carried} here"), first.branch.location),
+            about=tiles if len(tiles) > 1 else (),
             causes=tiles,
             follows=tiles if len(tiles) == 1 else (),
         )

@@ -128,7 +128,14 @@ def _odd_variant(facts: RankFacts, found: list[_Mixed]) -> Finding:
     groups, others = found[0]
     more = tasks_in(group for own, _ in found[1:] for group in own)
     also = f"; so do {plural(more, 'more task')} of that type" if more else ""
-    variants = {without_kernel(g.task_type, g.variant) for own, _ in found for g in own}
+    own_groups = {g.number for own, _ in found for g in own}
+    variants = {(g.task_type, g.variant) for own, _ in found for g in own}
+    # Whoever else runs it lacks the branch too: that these tasks run it is another mistake.
+    alone = len(variants) == 1 and all(
+        group.number in own_groups
+        for variant in variants
+        for group in facts.wiring.kernels.get(variant, ())
+    )
     return RULE.finding(
         facts.rank,
         (
@@ -140,7 +147,7 @@ def _odd_variant(facts: RankFacts, found: list[_Mixed]) -> Finding:
         related=(
             facts.in_graph("all_tasks", others[0].first, "variant_id", note="the usual variant"),
         ),
-        follows=variants if len(variants) == 1 else (),
+        follows=[without_kernel(*variant) for variant in variants] if alone else (),
     )
 
 
@@ -156,8 +163,11 @@ def _odd_shape(
     first = min(groups, key=lambda group: group.first)
     other = next(shape for shape, found in odd.items() if first in found)
     side = "input" if is_input else "output"
-    tile = misshapen(is_input, index, groups)
-    typed = all(shape[0] != usual[0] for shape in odd)
+    claims = [
+        claim(is_input, index, groups)
+        for at, claim in enumerate((mistyped, misshapen))
+        if any(shape[at] != usual[at] for shape in odd)
+    ]
     clash = any(BITS.get(shape[0]) != BITS.get(usual[0]) for shape in odd)
     return RULE.finding(
         facts.rank,
@@ -172,8 +182,9 @@ def _odd_shape(
             branch.location.saying("the variant's kernel"),
             facts.in_graph("all_tasks", first.first, f"{side}s", index, "dims", note="its tile"),
         ),
-        causes=[tile, *([mistyped(is_input, index, groups)] if typed else [])],
-        follows=[tile],
+        about=claims if len(claims) > 1 else (),
+        causes=claims,
+        follows=claims if len(claims) == 1 else (),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from mirage_gate.artifacts.names import layer_in, named_in, role_of
@@ -50,7 +50,8 @@ def sources_otherwise(rule: Rule, facts: RankFacts) -> Iterator[Finding]:
                 min(len(copies), len(usual)) - 1,
             )
             rest = [n for n in orders if orders[n] == usual]
-            own_parts = set(orders[layer]) <= set(usual)
+            # Its own parts, some of them missing or all in another order: nothing besides.
+            own_parts = sorted(orders[layer]) == sorted(usual) or _is_part(orders[layer], usual)
             yield rule.finding(
                 facts.rank,
                 f"in layer {layer}, {role} is filled with {', '.join(orders[layer])}; "
@@ -59,9 +60,14 @@ def sources_otherwise(rule: Rule, facts: RankFacts) -> Iterator[Finding]:
                 hint=f"fill it as layer {sibling}'s is filled",
                 related=(by_layer[sibling].location.saying(f"layer {sibling}'s"),),
                 tensor=by_layer[layer].name,
-                # Its own parts, one too few or in another order: no part of another kind.
                 follows=[misfilled(by_layer[layer].name)] if own_parts else (),
             )
+
+
+def _is_part(some: Sequence[str], every: Sequence[str]) -> bool:
+    """Whether some are what is left of all, in the same order."""
+    rest = iter(every)
+    return all(one in rest for one in some)
 
 
 def crossed_copies(rule: Rule, facts: RankFacts) -> Iterator[Finding]:

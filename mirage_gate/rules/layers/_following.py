@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from mirage_gate.rules.layers._shared import is_foreign
+from mirage_gate.rules.layers._shared import is_foreign, last_writer
 
 if TYPE_CHECKING:
     from mirage_gate.facts import RankFacts
-    from mirage_gate.facts.operators import Operator
     from mirage_gate.rules.layers._odd_slots import OddSlot
 
 
@@ -37,7 +36,7 @@ def _is_said(
     facts: RankFacts, odd: OddSlot, layer: int, weight: str, found: Sequence[OddSlot]
 ) -> bool:
     """Whether the writer is its siblings' operator of a weight, and its own one is reported."""
-    writer = _writer(facts, odd.column.operators[layer], odd.index)
+    writer = last_writer(facts, odd.column.operators[layer], odd.index)
     if writer is None or writer.place is None:
         return False
     (role,) = odd.content
@@ -60,13 +59,3 @@ def _is_said(
         and role.name in {r.name for r in other.content}
         for other in found
     )
-
-
-def _writer(facts: RankFacts, reader: Operator, index: int) -> Operator | None:
-    """Give the operator that wrote last what a slot carries."""
-    names = set(reader.slots.get((True, index), ()))
-    operators = facts.layers.operators
-    for number in range(reader.number - 1, -1, -1):
-        if names & set(operators[number].names(is_input=False)):
-            return operators[number]
-    return None

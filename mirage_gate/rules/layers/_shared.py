@@ -156,6 +156,16 @@ def writer_in(facts: RankFacts, content: Content, home: tuple[int, int]) -> Oper
     return found[0] if len(found) == 1 else None
 
 
+def last_writer(facts: RankFacts, reader: Operator, index: int) -> Operator | None:
+    """Give the operator that wrote last what a slot carries."""
+    names = set(reader.slots.get((True, index), ()))
+    operators = facts.layers.operators
+    for number in range(reader.number - 1, -1, -1):
+        if names & set(operators[number].names(is_input=False)):
+            return operators[number]
+    return None
+
+
 def is_critical(facts: RankFacts, name: str) -> bool:
     """Whether a tensor is declared, and critical."""
     declaration = facts.declared.get(name)

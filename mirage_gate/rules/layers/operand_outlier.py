@@ -159,5 +159,5 @@ def _finding(facts: RankFacts, slots: list[OddSlot]) -> Finding:
         tensor=names_in(first)[0],
         about=about(facts, slots),
         causes=unheard_by(facts, slots),
-        follows=[*follows_from(slots), *unheard_by(facts, slots)],
+        follows=[*follows_from(facts, slots), *unheard_by(facts, slots)],
     )

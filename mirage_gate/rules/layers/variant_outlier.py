@@ -111,6 +111,13 @@ def _finding(
     mine, theirs = (_text(variants[n]) for n in (layer, near))
     odd = set(variants[layer]) - set(variants[near])
     at, other = column.operators[layer].first, column.operators[near].first
+    own = {group.number for group in column.operators[layer].groups}
+    # Whoever else runs it lacks the branch too: that this layer runs it is another mistake.
+    alone = len(odd) == 1 and all(
+        group.number in own
+        for n in odd
+        for group in facts.wiring.kernels.get((column.task_type, n), ())
+    )
     return RULE.finding(
         facts.rank,
         (
@@ -121,7 +128,7 @@ def _finding(
         facts.in_graph("all_tasks", at, "variant_id"),
         hint=f"pass it the parameters that layer {near}'s has",
         related=(facts.in_graph("all_tasks", other, "variant_id", note=f"layer {near}'s"),),
-        follows=[without_kernel(column.task_type, n) for n in odd if len(odd) == 1],
+        follows=[without_kernel(column.task_type, n) for n in odd if alone],
     )
 
 
