@@ -19,6 +19,7 @@ from mirage_gate.agreed.lock import Lock, Locked
 from mirage_gate.agreed.memory import Memory
 from mirage_gate.agreed.waivers import Waiver
 from mirage_gate.artifacts import pairs
+from mirage_gate.artifacts.graph import NO_EVENT
 from mirage_gate.auditing.ranks import check
 from mirage_gate.cli import cli
 from mirage_gate.findings import Finding
@@ -340,6 +341,27 @@ def test_a_baseline_survives_a_graph_that_moved(tmp_path: Path, form: str) -> No
 def test_a_baseline_of_ranks(tmp_path: Path, form: str) -> None:
     known = report_file(tmp_path / "a", form, qwen3(2, ranks=2).without_rope())
     assert invoke("check", tmp_path / "a", "--baseline", known).return_value == 0
+
+
+@pytest.mark.parametrize("form", ["json", "sarif"])
+def test_a_baseline_knows_what_followed_and_no_more(tmp_path: Path, form: str) -> None:
+    """An event that waits for too many, and later one that a task has stopped to trigger."""
+    stalled, lost = qwen3(3).emit(), qwen3(3).emit()
+    task = stalled.tasks(154)[8]
+    stalled.graph["all_events"][task["trigger_event"] & 0xFFFF_FFFF]["num_triggers"] += 1
+    lost.tasks(154)[8]["trigger_event"] = NO_EVENT
+    for pair, folder in ((stalled, "a"), (lost, "b")):
+        pair.write(tmp_path / folder)
+    known = {}
+    for folder in "ab":
+        known[folder] = tmp_path / f"{folder}.{form}"
+        at = tmp_path / folder
+        invoke("check", at, "-o", f"{form}={known[folder]}", "--fail-on", "never")
+        assert invoke("check", at, "--baseline", known[folder]).return_value == 0
+    result = invoke("check", tmp_path / "b", "--baseline", known["a"])
+    assert result.return_value == 1
+    assert "MG401" not in result.output
+    assert "MG301" in result.output
 
 
 def _new(known: Baseline, *findings: Finding) -> tuple[list[Finding], int]:

@@ -47,7 +47,8 @@ class NotAReport(Exception):
 class Baseline(msgspec.Struct, frozen=True):
     """What is known: findings of a JSON report, and results of a SARIF log.
 
-    A SARIF result says the messages of all its findings in one text, each a sentence.
+    A SARIF result says the messages of all its findings in one text, each a sentence. What
+    follows from a known finding is known if it did so before.
     """
 
     findings: dict[Fingerprint, int]
@@ -60,17 +61,25 @@ class Baseline(msgspec.Struct, frozen=True):
         new = []
         known = []
         for finding in findings:
-            mark = fingerprint(finding)
-            if finding.rule.startswith(INPUT):
-                new.append(finding)  # what could not be read is never known
-            elif left[mark] > 0:
-                left[mark] -= 1
-                known.append(msgspec.structs.replace(finding, hidden="known from the baseline"))
-            elif self._in_results(finding, texts):
-                known.append(msgspec.structs.replace(finding, hidden="known from the baseline"))
-            else:
+            # What could not be read is never known.
+            if finding.rule.startswith(INPUT) or not self._knows(finding, left, texts):
                 new.append(finding)
+                continue
+            known.append(msgspec.structs.replace(finding, hidden="known from the baseline"))
+            new += [one for one in finding.folded if not self._knows(one, left, texts)]
         return new, known
+
+    def _knows(
+        self,
+        finding: Finding,
+        left: Counter[Fingerprint],
+        texts: list[tuple[str, frozenset[int], str]],
+    ) -> bool:
+        mark = fingerprint(finding)
+        if left[mark] > 0:
+            left[mark] -= 1
+            return True
+        return self._in_results(finding, texts)
 
     @staticmethod
     def _in_results(finding: Finding, texts: list[tuple[str, frozenset[int], str]]) -> bool:
@@ -114,7 +123,10 @@ def decode(data: bytes) -> Baseline:
 
 def _of_json(document: dict[str, Any]) -> Baseline:
     known: Counter[Fingerprint] = Counter()
-    for finding in document["findings"]:
+    every = [
+        one for finding in document["findings"] for one in (finding, *finding.get("folded", ()))
+    ]
+    for finding in every:
         message = str(finding["message"])
         tensor = str(finding.get("tensor") or "")
         known[str(finding["rule"]), tensor, int(finding["rank"]), normal(message)] += 1
@@ -125,7 +137,12 @@ def _of_sarif(document: dict[str, Any]) -> Baseline:
     results = []
     for run in document["runs"]:
         for result in run.get("results") or ():
-            ranks = (result.get("properties") or {}).get("ranks") or ()
+            properties = result.get("properties") or {}
+            ranks = frozenset(map(int, properties.get("ranks") or ()))
             text = normal(str(result["message"]["text"]))
-            results.append((str(result["ruleId"]), frozenset(map(int, ranks)), text))
+            results.append((str(result["ruleId"]), ranks, text))
+            for one in properties.get("folded") or ():
+                # As many times as there are ranks that may say it.
+                text = normal(str(one["message"]))
+                results += [(str(one["rule"]), ranks, text)] * max(1, len(ranks))
     return Baseline({}, tuple(results))

@@ -128,6 +128,16 @@ def _finding(finding: Finding, context: Context) -> dict[str, Any]:
         "location": _place(finding.location, context),
         "related": [_place(place, context) for place in finding.related],
         "trace": [_place(place, context) for place in finding.trace],
+        "folded": [
+            {
+                "rule": one.rule,
+                "severity": str(one.severity),
+                "message": one.message,
+                "tensor": one.tensor or None,
+                "rank": one.rank,
+            }
+            for one in finding.folded
+        ],
         "help": _words.rule_url(finding.rule),
     }
 

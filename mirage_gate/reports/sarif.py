@@ -262,7 +262,15 @@ def _message(
 def _properties(group: Sequence[Finding]) -> dict[str, Any]:
     tensors = sorted({visible(name) for finding in group for name in finding.tensors})
     ranks = sorted({finding.rank for finding in group})
-    return {"ranks": ranks, **({"tensors": tensors[:MOST_MERGED]} if tensors else {})}
+    properties: dict[str, Any] = {"ranks": ranks}
+    if tensors:
+        properties["tensors"] = tensors[:MOST_MERGED]
+    if folded := dict.fromkeys((o.rule, o.message) for finding in group for o in finding.folded):
+        # All of them: a baseline is to know them.
+        properties["folded"] = [
+            {"rule": rule, "message": sarif_message(message)} for rule, message in folded
+        ]
+    return properties
 
 
 def _code_flow(trace: Sequence[Location], places: _Places) -> log.CodeFlow:
