@@ -15,7 +15,7 @@ such a trigger is counted, and orders, as if it landed here.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from functools import cached_property
 from heapq import heapify, heappop, heappush
 from math import prod
@@ -117,6 +117,12 @@ class EventGraph:
     def fires(self) -> list[int]:
         """The event that each group triggers."""
         return [self._position(group.trigger) for group in self._facts.wiring.groups]
+
+    @cached_property
+    def joins(self) -> Counter[tuple[int, int]]:
+        """How many groups that run wait for one event and trigger another."""
+        weighed = zip(self.waits, self.fires, self.weight, strict=True)
+        return Counter((waits, fires) for waits, fires, weight in weighed if weight)
 
     @staticmethod
     def _outside(group: Group) -> bool:

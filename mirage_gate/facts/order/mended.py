@@ -8,6 +8,7 @@ in whatever way puts those tasks in that order, has mended the other.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -53,22 +54,25 @@ class Mended:
         }
         self._own = {number: events.count + at for at, number in enumerate(sorted(concerned))}
         self._targets: list[set[int]] = [set() for _ in range(events.count + len(self._own))]
-        for group in facts.wiring.groups:
-            if events.weight[group.number]:
-                self._join(group)
+        apart = Counter(
+            (events.waits[number], events.fires[number])
+            for number in concerned
+            if events.weight[number]
+        )
+        for (waits, fires), count in events.joins.items():
+            if count > apart[waits, fires] and waits >= 0 and fires >= 0:
+                self._targets[waits].add(fires)
+        for number, node in self._own.items():
+            if events.weight[number]:
+                self._join(number, node)
         for earlier, later in pairs:
             between = len(self._targets)
             self._targets.append({self._own[number] for number in later})
             for number in earlier:
                 self._targets[self._own[number]].add(between)
 
-    def _join(self, group: Group) -> None:
-        waits, fires = self._waits(group.number), self._fires(group.number)
-        node = self._own.get(group.number)
-        if node is None:
-            if waits >= 0 and fires >= 0:
-                self._targets[waits].add(fires)
-            return
+    def _join(self, number: int, node: int) -> None:
+        waits, fires = self._waits(number), self._fires(number)
         if waits >= 0:
             self._targets[waits].add(node)
         if fires >= 0:
