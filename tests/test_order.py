@@ -269,6 +269,24 @@ def layered(draw: st.DrawFn) -> RankFacts:
     return facts
 
 
+def test_a_read_that_nobody_provides_is_not_covered_by_picked_rows() -> None:
+    """What the second picker of rows may meet says nothing of what the first one has read."""
+    tasks = [
+        *[task(4, 5, 6000, [0], [1]) for _ in range(3)],
+        task(2, 3, 6001, [1], [1]),
+        task(NO_EVENT, 2, 6001, [1], [1]),
+    ]
+    whole = [Tensor(name, 0, 930, (4,), (1,)) for name in ("y", "x")]
+    kinds = [
+        TaskType(code, f"TASK_{code}", slots(takes), slots(gives))
+        for code, (takes, gives) in _OPERATORS.items()
+    ]
+    facts = small_facts(
+        tasks, 4, tensors=whole, kinds=kinds, declared=[scratch("x", 4), scratch("y", 4)]
+    )
+    assert any(race.certain for race in facts.order.of("x").races)
+
+
 @settings(max_examples=200, deadline=None)
 @given(layered())
 def test_every_pair_of_tasks_is_ordered_excused_or_reported(facts: RankFacts) -> None:

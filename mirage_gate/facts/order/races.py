@@ -124,8 +124,8 @@ class Judge:
     def _uncovered(self, wave: Wave, state: State) -> State:
         """Give a state without what is ordered before a write, and so covered by it.
 
-        A write whose rows are picked at run time covers only others of that kind: what it
-        conflicts with is no more than a warning.
+        A write whose rows are picked at run time covers only other writes of that kind: what
+        it conflicts with is no more than a warning, and a read before it may be more.
         """
         missing = self.facts.events.before.missing
         excuse = wave.write_excuse
@@ -133,7 +133,7 @@ class Judge:
         for key, places in state.items():
             is_write, indexed, other, covered, repeats = key
             rest = places
-            if indexed or not wave.indexed:
+            if not wave.indexed or (indexed and is_write):
                 rest = missing(places, wave.waits)
                 gone = places & ~rest
                 left = excuse if covered is None else covered & excuse
