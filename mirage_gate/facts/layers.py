@@ -72,6 +72,11 @@ class Layers:
                 stacks[operator.stack].setdefault(operator.place, []).append(operator)
         return [dict(sorted(layers.items())) for layers in stacks]
 
+    def at(self, home: tuple[int, int]) -> list[Operator]:
+        """Give the operators of a layer, by :attr:`Operator.home`."""
+        stack, place = home
+        return self.by_stack[stack].get(place, [])
+
     @cached_property
     def by_layer(self) -> dict[int, list[Operator]]:
         """The operators of each layer of the main stack, layers ascending.

@@ -67,6 +67,7 @@ def atoms(masks: Iterable[int]) -> tuple[int, dict[Known, Runs]]:
 
 
 _FEW = 16
+"""Bits that are looked for one by one: each is a pass over the digits, of thirty bits each."""
 
 
 def _bits(mask: int) -> Iterator[int]:

@@ -142,14 +142,6 @@ class Mended:
                 return False
         return True
 
-    def counts_right(self, event: int) -> bool:
-        """Whether as many triggers come as the event waits for."""
-        events = self._facts.events
-        come = events.arrivals[event]
-        for number, fires in self._mend.fires.items():
-            come += events.signals[number] * ((fires == event) - (events.fires[number] == event))
-        return come == events.events[event].num_triggers
-
 
 def _meeting(wave: Wave, race: Race) -> set[int]:
     """Give the groups of a wave, by number, that touch the bytes of a race."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mirage_gate.artifacts.graph import NO_EVENT, NVSHMEM_TAG
-from mirage_gate.facts.events import gpu_of, position_of, tag_of
+from mirage_gate.facts.events import position_of
 from mirage_gate.facts.order.following import astray, bad_id_of, lacking
 from mirage_gate.findings import Finding, Severity
 from mirage_gate.rules._words import plural
 from mirage_gate.rules.base import Rule
+from mirage_gate.rules.events._ids import bad_dependent, bad_trigger
 from mirage_gate.rules.events._shared import capped, layer_text
 
 if TYPE_CHECKING:
@@ -41,10 +41,10 @@ def bad_event_id(facts: RankFacts) -> Iterator[Finding]:
     groups = [group for group in facts.wiring.groups if graph.weight[group.number]]
     dependents = {group.dependent for group in groups}
     bad_dependents = {
-        event_id: bad for event_id in dependents if (bad := _bad_dependent(facts, event_id))
+        event_id: bad for event_id in dependents if (bad := bad_dependent(facts, event_id))
     }
     triggers = {(group.trigger, group.task_type) for group in groups}
-    bad_triggers = {pair: bad for pair in triggers if (bad := _bad_trigger(facts, *pair))}
+    bad_triggers = {pair: bad for pair in triggers if (bad := bad_trigger(facts, *pair))}
     found: dict[tuple[str, str], list[Group]] = {}
     for group in groups if bad_dependents or bad_triggers else ():
         problems = (
@@ -96,57 +96,3 @@ def _lost(facts: RankFacts, field: str, groups: list[Group]) -> Iterator[str]:
     else:
         meant = {lacking(event): lost.fires for event, lost in following.lost.items()}
     yield from (text for text, some in meant.items() if some.keys() <= numbers)
-
-
-def bad_trigger(facts: RankFacts, group: Group) -> str:
-    """What is wrong with the event id that tasks trigger; nothing where it may be meant."""
-    return _bad_trigger(facts, group.trigger, group.task_type)
-
-
-def _bad_dependent(facts: RankFacts, event_id: int) -> str:
-    if event_id == NO_EVENT:
-        return ""
-    problem = _bad_anywhere(facts, event_id)
-    if problem:
-        return problem
-    if gpu_of(event_id) != facts.events.gpu:
-        return f"is rank {gpu_of(event_id)}'s, and this rank is {facts.events.gpu}"
-    if not position_of(event_id):
-        return "is event 0, the end of the kernel, which no task waits for"
-    return ""  # whether a tag belongs there is MG409's question
-
-
-def _bad_trigger(facts: RankFacts, event_id: int, task_type: int) -> str:
-    if event_id == NO_EVENT:
-        return ""
-    problem = _bad_anywhere(facts, event_id)
-    if problem:
-        return problem
-    gpu, own, ranks = gpu_of(event_id), facts.events.gpu, facts.cuda.world_size
-    if not tag_of(event_id):
-        if gpu != own:
-            return f"is rank {gpu}'s without the NVSHMEM tag, and this rank is {own}"
-        return "" if position_of(event_id) else "is event 0: triggering it ends the kernel"
-    if not _sends(facts, task_type):
-        return "has the NVSHMEM tag, and its task sends nothing: nobody ever triggers it"
-    if gpu == own:
-        return f"goes to rank {gpu} by NVSHMEM, which is this rank"
-    if ranks and gpu >= ranks:
-        return f"goes to rank {gpu}, and there are {ranks}"
-    return ""
-
-
-def _sends(facts: RankFacts, task_type: int) -> bool:
-    """Whether a type may signal other ranks: it writes there, or nothing is known about it."""
-    kind = facts.task_type(task_type)
-    remote = any(slot.remote and slot.writes for slot in (*kind.inputs, *kind.outputs))
-    return remote or not facts.knows(task_type)
-
-
-def _bad_anywhere(facts: RankFacts, event_id: int) -> str:
-    position, tag = position_of(event_id), tag_of(event_id)
-    if tag not in (0, NVSHMEM_TAG):
-        return f"has the tag 0x{tag:x}, which is none (0x{NVSHMEM_TAG:x} is NVSHMEM's)"
-    if position >= facts.events.count:
-        return f"has position {position}, and there are {plural(facts.events.count, 'event')}"
-    return ""

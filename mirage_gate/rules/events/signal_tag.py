@@ -10,8 +10,8 @@ from mirage_gate.facts.events import gpu_of, position_of, tag_of
 from mirage_gate.findings import Finding, Severity
 from mirage_gate.rules._words import plural
 from mirage_gate.rules.base import Rule
+from mirage_gate.rules.events._ids import bad_trigger
 from mirage_gate.rules.events._shared import task_text
-from mirage_gate.rules.events.bad_event_id import bad_trigger
 
 if TYPE_CHECKING:
     from mirage_gate.facts import RankFacts
@@ -86,7 +86,7 @@ def _follows(facts: RankFacts, groups: list[Group]) -> list[str]:
     """Say which wrong ids of triggers make it seem that other ranks send what is waited for."""
     events = facts.events
     sent = [
-        bad_trigger(facts, group)
+        bad_trigger(facts, group.trigger, group.task_type)
         for event in {position_of(group.dependent) for group in groups}
         for group in events.triggering[event]
         if events.is_remote(group.trigger) or gpu_of(group.trigger) != events.gpu

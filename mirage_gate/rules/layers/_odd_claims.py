@@ -55,8 +55,7 @@ def _has_other_readers(facts: RankFacts, slots: list[OddSlot]) -> bool:
     here = {(odd.column.operators[sibling].number, odd.index) for odd in slots}
     return any(
         content == first.usual and (operator.number, index) not in here
-        for operator in facts.layers.operators
-        if operator.home == home
+        for operator in (facts.layers.at(home) if home else ())
         for index, content in enumerate(inputs[operator.number])
     )
 

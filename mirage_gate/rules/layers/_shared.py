@@ -148,10 +148,8 @@ def writer_in(facts: RankFacts, content: Content, home: tuple[int, int]) -> Oper
         return None
     found = [
         operator
-        for operator in facts.layers.operators
-        if operator.home == home
-        and operator.task_type == role.writer
-        and operator.weight in ("", role.name)
+        for operator in facts.layers.at(home)
+        if operator.task_type == role.writer and operator.weight in ("", role.name)
     ]
     return found[0] if len(found) == 1 else None
 

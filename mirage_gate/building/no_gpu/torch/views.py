@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -39,7 +40,7 @@ def _resolved(old: tuple[int, ...], wanted: Sequence[Any]) -> tuple[int, ...]:
     return tuple(shape)
 
 
-class Views:
+class Views(ABC):
     """What a tensor can be seen as without a copy."""
 
     shape: Size
@@ -48,14 +49,15 @@ class Views:
     _strides: tuple[int, ...]
     _address: int
 
+    @abstractmethod
     def _laid(
         self, shape: Iterable[int], dtype: types.dtype, strides: Iterable[int], address: int
     ) -> Any:
-        raise NotImplementedError
+        """Give the same bytes, laid out otherwise."""
 
+    @abstractmethod
     def like(self, shape: Iterable[int] | None = None) -> Any:
         """A new tensor on the same device."""
-        raise NotImplementedError
 
     def dim(self) -> int:
         return len(self.shape)
